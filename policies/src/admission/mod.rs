@@ -1,0 +1,186 @@
+//! Admission: who may come in, or make a call. Any number of modules, asked in the order of the file;
+//! each stands at one [`Site`] and counts per [`Key`].
+//!
+//! What a module took from a request that a later module turns away stays taken (a spent token is
+//! spent), except permits, which are given back at once.
+//!
+//! A new module is one file beside this one, and its line in each of the two lists below.
+
+pub mod concurrency_gate;
+pub mod fixed_rate;
+pub(crate) mod keyed;
+pub(crate) mod permits;
+pub mod token_bucket;
+pub mod weighted_bucket;
+
+use crate::{Moment, PolicyError, Reason, RequestView, Signals, Site};
+use permits::Permits;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+macro_rules! family {
+    ($($(#[doc = $doc:literal])* $variant:ident($file:ident);)*) => {
+        /// The parameters of one admission module.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", rename_all = "snake_case")]
+        pub enum Admission {
+            $($(#[doc = $doc])* $variant($file::$variant),)*
+        }
+
+        impl Admission {
+            /// Where the module stands.
+            pub fn place(&self) -> Site {
+                match self { $(Self::$variant(parameters) => parameters.place,)* }
+            }
+
+            /// What it counts apart.
+            pub fn key(&self) -> Key {
+                match self { $(Self::$variant(parameters) => parameters.key,)* }
+            }
+
+            /// Rules that no single range can state; `path` names the module in the message.
+            pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
+                match self { $(Self::$variant(parameters) => parameters.check(path),)* }
+            }
+        }
+
+        /// The state of one admission module.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub(crate) enum State {
+            $($variant($file::State),)*
+        }
+
+        impl State {
+            pub(crate) fn new(parameters: &Admission) -> Self {
+                match parameters {
+                    $(Admission::$variant(parameters) => Self::$variant($file::State::new(parameters)),)*
+                }
+            }
+
+            /// Takes changed parameters over and keeps what was counted.
+            pub(crate) fn adopt(&mut self, parameters: &Admission) {
+                match (self, parameters) {
+                    $((Self::$variant(state), Admission::$variant(parameters)) => state.adopt(parameters),)*
+                    (state, parameters) => *state = Self::new(parameters),
+                }
+            }
+
+            #[inline]
+            pub(crate) fn ask(
+                &mut self, now: Moment, key: u64, request: &RequestView, signals: &Signals,
+            ) -> Verdict {
+                match self { $(Self::$variant(state) => state.ask(now, key, request, signals),)* }
+            }
+
+            #[inline]
+            pub(crate) fn gate(&mut self) -> Option<Gate<'_>> {
+                match self { $(Self::$variant(state) => state.gate(),)* }
+            }
+        }
+    };
+}
+
+family! {
+    /// At most n requests in each fixed window.
+    FixedRate(fixed_rate);
+    /// A bucket of equal tokens, refilled at a steady rate.
+    TokenBucket(token_bucket);
+    /// A bucket that weighs requests and follows the state of the service.
+    WeightedBucket(weighted_bucket);
+    /// At most n at once.
+    ConcurrencyGate(concurrency_gate);
+}
+
+/// What a module counts apart: each value of the key has a count of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Key {
+    /// One count for everything.
+    #[default]
+    Global,
+    /// A count per endpoint.
+    Endpoint,
+    /// A count per tenant.
+    Tenant,
+    /// A count per user.
+    User,
+}
+
+impl Key {
+    /// The request's value of this key.
+    #[inline]
+    pub(crate) fn of(self, request: &RequestView) -> u64 {
+        match self {
+            Self::Global => 0,
+            Self::Endpoint => u64::from(request.endpoint),
+            Self::Tenant => u64::from(request.tenant),
+            Self::User => request.user,
+        }
+    }
+}
+
+/// What every module's state can do.
+pub(crate) trait Limiter {
+    type Parameters;
+
+    fn new(parameters: &Self::Parameters) -> Self;
+
+    /// Takes changed parameters over and keeps what was counted.
+    fn adopt(&mut self, parameters: &Self::Parameters);
+
+    /// Decides on one request or call with this value of the module's key.
+    fn ask(&mut self, now: Moment, key: u64, request: &RequestView, signals: &Signals) -> Verdict;
+
+    /// The permits, if the module hands out any that come back.
+    fn gate(&mut self) -> Option<Gate<'_>> {
+        None
+    }
+}
+
+/// A module's permits and its rule for them.
+pub(crate) struct Gate<'a> {
+    pub(crate) permits: &'a mut Permits,
+    /// How many may be out at once for one value of the key.
+    pub(crate) limit: u32,
+    /// Longest wait for a permit; 0: none waits.
+    pub(crate) wait_ns: u64,
+    /// The answer to a call that waited in vain.
+    pub(crate) expired: Refusal,
+}
+
+/// A module's decision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// Nothing stands in the way.
+    Pass,
+    /// The same, and a permit was taken that must come back.
+    Hold,
+    Refuse(Refusal),
+}
+
+/// A refusal with the values that were compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) why: Reason,
+    pub(crate) found: f64,
+    pub(crate) threshold: f64,
+    pub(crate) retry_after_ns: Option<u64>,
+    /// `Some(n)`: a call is skipped, and the first n results kept, instead of answered "busy".
+    pub(crate) keep: Option<u16>,
+}
+
+impl Refusal {
+    pub(crate) fn new(why: Reason, found: f64, threshold: f64) -> Self {
+        Self { why, found, threshold, retry_after_ns: None, keep: None }
+    }
+
+    pub(crate) fn retry_after(mut self, nanos: u64) -> Self {
+        self.retry_after_ns = Some(nanos);
+        self
+    }
+}
+
+/// Where a module stands unless the file says otherwise.
+pub(crate) fn front() -> Site {
+    Site::Front
+}

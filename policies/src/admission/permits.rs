@@ -1,0 +1,95 @@
+//! Permits that are taken and come back, with a line of those that wait for one.
+//!
+//! A permit that comes back goes to the head of the line. A newcomer takes a free permit only when
+//! nobody waits, so that nobody is overtaken.
+
+use super::{Key, keyed::Keyed};
+use crate::queueing::line::Line;
+use crate::{Moment, Ticket};
+use serde::{Deserialize, Serialize};
+
+/// The permits of one gate, per key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Permits {
+    by_key: Keyed<Held>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Held {
+    taken: u32,
+    line: Line,
+}
+
+impl Held {
+    fn idle(&self) -> bool {
+        self.taken == 0 && self.line.is_empty()
+    }
+}
+
+impl Permits {
+    pub(crate) fn new(key: Key) -> Self {
+        Self { by_key: Keyed::new(key) }
+    }
+
+    /// Takes a permit if one of `limit` is free and nobody waits; else says how many are out.
+    #[inline]
+    pub(crate) fn take(&mut self, key: u64, limit: u32) -> Result<(), u32> {
+        let held = self.by_key.entry(key, Held::default, Held::idle);
+        if held.taken < limit && held.line.is_empty() {
+            held.taken += 1;
+            Ok(())
+        } else {
+            Err(held.taken)
+        }
+    }
+
+    /// Joins the line; the position is for [`Permits::leave`]. When gaps are closed, `moved` hears of
+    /// the new positions of the others.
+    pub(crate) fn join(
+        &mut self,
+        key: u64,
+        ticket: Ticket,
+        now: Moment,
+        moved: impl FnMut(Ticket, u64),
+    ) -> u64 {
+        self.by_key.entry(key, Held::default, Held::idle).line.join(ticket, now, moved)
+    }
+
+    /// Leaves the line without a permit.
+    pub(crate) fn leave(&mut self, key: u64, position: u64) {
+        if let Some(held) = self.by_key.get_mut(key) {
+            held.line.remove(position);
+        }
+    }
+
+    /// Gives a permit back.
+    #[inline]
+    pub(crate) fn give_back(&mut self, key: u64) {
+        if let Some(held) = self.by_key.get_mut(key) {
+            debug_assert!(held.taken > 0, "a permit came back twice");
+            held.taken = held.taken.saturating_sub(1);
+        }
+    }
+
+    /// Hands a free permit to the head of the line.
+    #[inline]
+    pub(crate) fn grant(&mut self, key: u64, limit: u32) -> Option<Ticket> {
+        let held = self.by_key.get_mut(key)?;
+        if held.taken >= limit {
+            return None;
+        }
+        let (ticket, _) = held.line.pop()?;
+        held.taken += 1;
+        Some(ticket)
+    }
+
+    /// How many permits of `key` are out.
+    pub(crate) fn taken(&mut self, key: u64) -> u32 {
+        self.by_key.get_mut(key).map_or(0, |held| held.taken)
+    }
+
+    /// All keys that are known.
+    pub(crate) fn keys(&self) -> Vec<u64> {
+        self.by_key.keys()
+    }
+}

@@ -1,0 +1,103 @@
+//! Why a decision was taken, in words: the rule, the values it compared, the threshold.
+//!
+//! A governor keeps the newest comparison behind each reason, so that explaining costs the decisions
+//! themselves no more than one write.
+
+use super::{Governor, UNIT_QUEUE, UNIT_RERANK};
+use crate::admission::Refusal;
+use crate::{Moment, Reason};
+use serde::{Deserialize, Serialize};
+
+/// The newest comparison behind a reason.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Evidence {
+    /// The admission module's index, or one of the constants for other modules.
+    unit: u8,
+    found: f64,
+    threshold: f64,
+    at: Moment,
+}
+
+/// Why a decision was taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Its code.
+    pub reason: Reason,
+    /// Path of the module that decided, such as `admission.entry`; empty when nothing stood in the way.
+    pub module: String,
+    /// The rule, in one sentence.
+    pub rule: String,
+    /// What was compared, with its unit.
+    pub quantity: String,
+    /// The value found.
+    pub found: f64,
+    /// What it was compared with, with its unit.
+    pub threshold_name: String,
+    /// The threshold.
+    pub threshold: f64,
+    /// When the rule last decided so.
+    pub at: Moment,
+}
+
+impl std::fmt::Display for Explanation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.module.is_empty() {
+            return write!(f, "{}: {}", self.reason, self.rule);
+        }
+        let at_s = self.at.seconds_since(Moment::ZERO);
+        write!(f, "{} ({}, at {at_s:.3} s): {} ", self.reason, self.module, self.rule)?;
+        write!(f, "{}: {}; {}: {}", self.quantity, self.found, self.threshold_name, self.threshold)
+    }
+}
+
+impl Governor {
+    /// Notes the comparison behind a decision.
+    #[inline]
+    pub(super) fn note(&mut self, now: Moment, unit: u8, refusal: &Refusal) {
+        let Refusal { why, found, threshold, .. } = *refusal;
+        self.last = why;
+        self.evidence[why.index()] = Some(Evidence { unit, found, threshold, at: now });
+    }
+
+    /// The reason of the last decision that was not simply "go on".
+    pub fn last_reason(&self) -> Reason {
+        self.last
+    }
+
+    /// Explains the newest decision that was taken for this reason; `None`: it was never taken, so there
+    /// are no values to show.
+    pub fn explain(&self, reason: Reason) -> Option<Explanation> {
+        let (quantity, threshold_name) = reason.compares();
+        let evidence = match reason {
+            Reason::Normal => Evidence { unit: 0, found: 0.0, threshold: 0.0, at: Moment::ZERO },
+            _ => self.evidence.get(reason.index()).copied().flatten()?,
+        };
+        Some(Explanation {
+            reason,
+            module: self.module_path(reason, evidence.unit),
+            rule: reason.rule().to_owned(),
+            quantity: quantity.to_owned(),
+            found: evidence.found,
+            threshold_name: threshold_name.to_owned(),
+            threshold: evidence.threshold,
+            at: evidence.at,
+        })
+    }
+
+    fn module_path(&self, reason: Reason, unit: u8) -> String {
+        match (reason, unit) {
+            (Reason::Normal, _) => String::new(),
+            (Reason::ClassMinLevel | Reason::ClassUnavailable, _) => "fallback.class".to_owned(),
+            (_, UNIT_QUEUE) => "queue".to_owned(),
+            (_, UNIT_RERANK) => "fallback.rerank".to_owned(),
+            (_, super::UNIT_LADDER) => {
+                let level = reason.code().split('.').next().unwrap_or_default();
+                format!("fallback.{level}")
+            }
+            (_, unit) => match self.policy.admission.get_index(usize::from(unit)) {
+                Some((name, _)) => format!("admission.{name}"),
+                None => "admission".to_owned(),
+            },
+        }
+    }
+}

@@ -1,0 +1,514 @@
+//! Tests of the composition: the order of decisions, permits that never leak, saving and restoring.
+
+use super::*;
+use crate::signal::SignalKind;
+use crate::{Call, CallEnd, CallView, Reading};
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1000 * MS;
+
+fn governor(file: &str) -> Governor {
+    Governor::new(&toml::from_str(file).expect("the test's own file")).expect("the test's own values")
+}
+
+fn ticket(n: u32) -> Ticket {
+    Ticket::of(n, 1)
+}
+
+fn request(n: u32) -> RequestView {
+    RequestView::new(ticket(n))
+}
+
+fn call_of(n: u32, site: Site) -> CallView {
+    CallView { ticket: ticket(n), site, endpoint: 0, class: 2, tenant: 0, level: Level::L1, size: 1 }
+}
+
+fn end_of(n: u32, site: Site) -> CallEnd {
+    CallEnd { ticket: ticket(n), site, latency_ns: 100 * MS, ok: true, timed_out: false }
+}
+
+fn vram(value: f64) -> Signals {
+    let mut signals = Signals::default();
+    signals.deliver(Moment(0), &Reading::new(Moment(0)).with(SignalKind::Vram, value));
+    signals
+}
+
+fn woken(governor: &mut Governor) -> Vec<Ticket> {
+    std::iter::from_fn(|| governor.woken()).map(|(ticket, _)| ticket).collect()
+}
+
+const LADDER: &str = "[fallback]\nl2.vram_above = 0.85\nl3.vram_above = 0.92\nl4.vram_above = 0.98\n";
+
+#[test]
+fn an_empty_policy_lets_everything_through() {
+    let mut governor = governor("");
+    let signals = Signals::default();
+    assert_eq!(governor.arrived(Moment(0), &request(0), &signals), Arrival::Admit);
+    assert_eq!(governor.next(Moment(0), &signals), Next::Idle);
+    assert_eq!(governor.call(Moment(0), &call_of(0, Site::LlmCall), &signals), Call::Proceed);
+    governor.ended(Moment(1), &end_of(0, Site::LlmCall));
+    governor.left(Moment(1), ticket(0));
+    assert_eq!(governor.woken(), None);
+    assert_eq!(governor.tick_period_ns(), None);
+    assert!(Site::ALL.iter().all(|&site| !governor.site_is_gated(site)));
+}
+
+#[test]
+fn admission_comes_before_the_level() {
+    let mut governor = governor(&format!("[admission.entry]\nkind = 'fixed_rate'\nlimit = 1\n{LADDER}"));
+    let signals = vram(0.95);
+    let answer = governor.arrived(Moment(0), &request(0), &signals);
+    assert_eq!(answer, Arrival::Degrade { level: Level::L3, why: Reason::L3Vram });
+    let why = Reason::FixedRateSpent;
+    let answer = governor.arrived(Moment(0), &request(1), &signals);
+    assert_eq!(answer, Arrival::Reject { why, retry_after_ns: Some(S) });
+    let words = governor.explain(why).unwrap().to_string();
+    assert!(words.contains("admission.entry") && words.ends_with("limit: 1"), "{words}");
+}
+
+#[test]
+fn the_level_is_read_again_when_a_request_leaves_the_queue() {
+    let mut governor = governor(&format!("[queue]\nkind = 'fifo'\n{LADDER}"));
+    let queued = Arrival::Queue { class: 0 };
+    assert_eq!(governor.arrived(Moment(0), &request(0), &vram(0.5)), queued);
+    assert_eq!(governor.arrived(Moment(0), &request(1), &vram(0.9)), queued);
+    assert_eq!((governor.queue_len(0), governor.queued()), (2, 2));
+    let serve = |n, level, why| Next::Serve(Dispatch { ticket: ticket(n), level, why, top_k: None });
+    assert_eq!(governor.next(Moment(1), &vram(0.93)), serve(0, Level::L3, Reason::L3Vram));
+    assert_eq!(governor.next(Moment(2), &vram(0.5)), serve(1, Level::L1, Reason::Normal));
+    assert_eq!(governor.next(Moment(2), &vram(0.5)), Next::Idle);
+    let explained = governor.explain(Reason::L3Vram).unwrap();
+    assert_eq!(
+        (explained.module.as_str(), explained.found, explained.threshold),
+        ("fallback.l3", 0.93, 0.92)
+    );
+    assert_eq!(governor.explain(Reason::L4Vram), None);
+}
+
+#[test]
+fn a_red_line_answers_unavailable_on_arrival_and_from_the_queue() {
+    let class = "class.s2 = { min_level = 'l1', red_line = true }\n";
+    let mut governor = governor(&format!("{LADDER}{class}[queue]\nkind = 'fifo'\n"));
+    let why = Reason::ClassUnavailable;
+    let answer = governor.arrived(Moment(0), &request(0), &vram(0.95));
+    assert_eq!(answer, Arrival::Reject { why, retry_after_ns: None });
+    let mut governor = self::governor(&format!("{LADDER}{class}[queue]\nkind = 'fifo'\n"));
+    governor.arrived(Moment(0), &request(0), &vram(0.9));
+    assert_eq!(governor.next(Moment(1), &vram(0.9)), Next::Drop { ticket: ticket(0), why });
+    assert_eq!(governor.explain(why).unwrap().module, "fallback.class");
+}
+
+#[test]
+fn expired_requests_are_dropped_by_next_or_by_the_drivers_timer() {
+    let mut governor = governor("[queue]\nkind = 'fifo'\nmax_wait_s = 1.0\n");
+    let signals = Signals::default();
+    governor.arrived(Moment(0), &request(0), &signals);
+    governor.arrived(Moment(S), &request(1), &signals);
+    assert_eq!(governor.next_expiry(), Some(Moment(S + 1)));
+    assert_eq!(governor.expire(Moment(S)), None);
+    assert_eq!(governor.expire(Moment(S + 1)), Some((ticket(0), Reason::QueueExpired)));
+    assert_eq!(governor.expire(Moment(S + 1)), None);
+    let dropped = Next::Drop { ticket: ticket(1), why: Reason::QueueExpired };
+    assert_eq!(governor.next(Moment(3 * S), &signals), dropped);
+}
+
+const LLM_GATE: &str = "[admission.llm]\nkind = 'concurrency_gate'\nplace = 'llm_call'\nmax_at_once = 2\n\
+                        wait_at_most_s = 2.0\nretry_after_s = 5\n";
+
+#[test]
+fn a_held_call_is_woken_or_told_busy() {
+    let mut governor = governor(LLM_GATE);
+    let signals = Signals::default();
+    for n in 0..5 {
+        governor.arrived(Moment(0), &request(n), &signals);
+    }
+    let mut ask = |n| governor.call(Moment(0), &call_of(n, Site::LlmCall), &signals);
+    assert_eq!([ask(0), ask(1)], [Call::Proceed; 2]);
+    let wait = Call::Wait { at_most_ns: 2 * S };
+    assert_eq!([ask(2), ask(3), ask(4), ask(4)], [wait; 4]);
+    governor.left(Moment(1), ticket(2));
+    governor.ended(Moment(S), &end_of(0, Site::LlmCall));
+    assert_eq!(woken(&mut governor), [ticket(3)]);
+    let early = governor.waited(Moment(2 * S - 1), ticket(4), Site::LlmCall);
+    assert_eq!(early, Call::Wait { at_most_ns: 1 });
+    let busy = Call::Busy { why: Reason::GateWaitExpired, retry_after_ns: Some(5 * S) };
+    assert_eq!(governor.waited(Moment(2 * S), ticket(4), Site::LlmCall), busy);
+    governor.left(Moment(3 * S), ticket(1));
+    governor.left(Moment(3 * S), ticket(3));
+    assert_eq!((woken(&mut governor), governor.permits_out("llm", 0)), (vec![], Some(0)));
+}
+
+#[test]
+fn a_permit_given_at_the_last_moment_counts() {
+    let mut governor = governor(LLM_GATE);
+    let signals = Signals::default();
+    for n in 0..3 {
+        governor.arrived(Moment(0), &request(n), &signals);
+        governor.call(Moment(0), &call_of(n, Site::LlmCall), &signals);
+    }
+    governor.ended(Moment(2 * S), &end_of(0, Site::LlmCall));
+    assert_eq!(governor.waited(Moment(2 * S), ticket(2), Site::LlmCall), Call::Proceed);
+    assert_eq!(governor.woken(), None);
+}
+
+#[test]
+fn a_widened_gate_lets_the_waiting_in() {
+    let mut governor = governor(LLM_GATE);
+    let signals = Signals::default();
+    for n in 0..4 {
+        governor.arrived(Moment(0), &request(n), &signals);
+        governor.call(Moment(0), &call_of(n, Site::LlmCall), &signals);
+    }
+    governor.set(Moment(1), "admission.llm.max_at_once", 3.0).unwrap();
+    assert_eq!(woken(&mut governor), [ticket(2)]);
+    assert_eq!(
+        governor.set(Moment(1), "admission.llm.max_at_once", 0.0).unwrap_err().path(),
+        "admission.llm.max_at_once"
+    );
+    assert_eq!(governor.permits_out("llm", 0), Some(3));
+    assert!(governor.set(Moment(1), "signals.vram.filter", 1.0).is_err());
+}
+
+#[test]
+fn a_gate_at_the_front_is_held_until_the_attempt_is_over() {
+    let file = "[admission.entry]\nkind = 'concurrency_gate'\nkey = 'endpoint'\nmax_at_once = 1\n\
+                [admission.rate]\nkind = 'token_bucket'\nrate_per_s = 0.0\nburst = 2.0\n";
+    let mut governor = governor(file);
+    let signals = Signals::default();
+    let mut arrive = |n, endpoint| {
+        let request = RequestView { endpoint, ..request(n) };
+        governor.arrived(Moment(0), &request, &signals)
+    };
+    assert_eq!(arrive(0, 7), Arrival::Admit);
+    assert_eq!(arrive(1, 7), Arrival::Reject { why: Reason::GateFull, retry_after_ns: None });
+    assert_eq!(arrive(2, 8), Arrival::Admit);
+    // The bucket turns this one away, and the gate's permit comes back at once.
+    let empty = Arrival::Reject { why: Reason::TokenBucketEmpty, retry_after_ns: None };
+    assert_eq!([arrive(3, 9), arrive(4, 9)], [empty; 2]);
+    // Its slot is used again without a word: the attempt before is taken to be over.
+    let again = RequestView { endpoint: 7, ticket: Ticket::of(0, 2), ..request(0) };
+    assert_eq!(governor.arrived(Moment(0), &again, &signals), empty);
+    assert_eq!(
+        [7, 8, 9].map(|endpoint| governor.permits_out("entry", endpoint)),
+        [Some(0), Some(1), Some(0)]
+    );
+}
+
+#[test]
+fn two_gates_at_one_site_hold_while_waiting_and_never_circle() {
+    let file = "[admission.all]\nkind = 'concurrency_gate'\nplace = 'llm_call'\nmax_at_once = 2\nwait_at_most_s = 1\n\
+                [admission.tenant]\nkind = 'concurrency_gate'\nplace = 'llm_call'\nkey = 'tenant'\n\
+                max_at_once = 1\nwait_at_most_s = 3\n";
+    let mut governor = governor(file);
+    let signals = Signals::default();
+    for n in 0..3 {
+        governor.arrived(Moment(0), &request(n), &signals);
+    }
+    let mut ask = |n| governor.call(Moment(0), &call_of(n, Site::LlmCall), &signals);
+    assert_eq!(ask(0), Call::Proceed);
+    assert_eq!(ask(1), Call::Wait { at_most_ns: 3 * S }); // At the tenant's gate, with a permit of `all`.
+    assert_eq!(ask(2), Call::Wait { at_most_ns: S }); // At the first gate.
+    governor.ended(Moment(S / 2), &end_of(0, Site::LlmCall));
+    assert_eq!(woken(&mut governor), [ticket(1)]);
+    // The third went on to the tenant's gate; its own timer finds it there.
+    let later = governor.waited(Moment(S), ticket(2), Site::LlmCall);
+    assert_eq!(later, Call::Wait { at_most_ns: 5 * S / 2 });
+    governor.ended(Moment(2 * S), &end_of(1, Site::LlmCall));
+    assert_eq!(woken(&mut governor), [ticket(2)]);
+}
+
+#[test]
+fn the_rerank_guard_skips_and_keeps_five() {
+    let mut governor = governor("[fallback.rerank]\n");
+    let signals = Signals::default();
+    for n in 0..10 {
+        governor.arrived(Moment(0), &request(n), &signals);
+        let answer = governor.call(Moment(0), &call_of(n, Site::RerankCall), &signals);
+        assert_eq!(answer, if n < 8 { Call::Proceed } else { Call::Wait { at_most_ns: 150 * MS } });
+    }
+    let skip = |why| Call::Skip { why, keep: 5 };
+    let expired = governor.waited(Moment(150 * MS), ticket(8), Site::RerankCall);
+    assert_eq!(expired, skip(Reason::RerankGuardWaitExpired));
+    // The other one is within its wait and still gets the place that comes free.
+    governor.ended(Moment(150 * MS), &end_of(0, Site::RerankCall));
+    assert_eq!(woken(&mut governor), [ticket(9)]);
+    let later = governor.call(Moment(S), &call_of(0, Site::RerankCall), &signals);
+    assert_eq!(later, skip(Reason::RerankGuardBusy));
+    assert_eq!(governor.explain(Reason::RerankGuardBusy).unwrap().module, "fallback.rerank");
+    // After the rest one probe goes through.
+    (1..10).for_each(|n| governor.ended(Moment(2 * S), &end_of(n, Site::RerankCall)));
+    let probe = governor.call(Moment(10_150 * MS), &call_of(1, Site::RerankCall), &signals);
+    assert_eq!(probe, Call::Proceed);
+    let other = governor.call(Moment(10_150 * MS), &call_of(2, Site::RerankCall), &signals);
+    assert_eq!(other, skip(Reason::RerankGuardBusy));
+}
+
+const EVERYTHING: &str = "
+    [admission.entry]
+    kind = 'weighted_bucket'
+    base_rate_per_s = 200
+    [admission.user]
+    kind = 'fixed_rate'
+    key = 'user'
+    limit = 40
+    [admission.inside]
+    kind = 'concurrency_gate'
+    max_at_once = 12
+    [admission.after]
+    kind = 'concurrency_gate'
+    place = 'after_retrieval'
+    key = 'tenant'
+    max_at_once = 3
+    wait_at_most_s = 0.1
+    [admission.calls]
+    kind = 'token_bucket'
+    place = 'llm_call'
+    rate_per_s = 50
+    burst = 10
+    [admission.llm]
+    kind = 'concurrency_gate'
+    place = 'llm_call'
+    max_at_once = 3
+    wait_at_most_s = 0.2
+    [admission.tenant]
+    kind = 'concurrency_gate'
+    place = 'llm_call'
+    key = 'tenant'
+    max_at_once = 2
+    wait_at_most_s = 0.3
+    [queue]
+    kind = 'strict_priority'
+    max_length = 4
+    max_wait_s = 0.5
+    aging_s = 0.2
+    [fallback]
+    l2.vram_above = 0.85
+    l3.vram_above = 0.92
+    l4.vram_above = 0.98
+    least_dwell_s = 0.1
+    class.s0 = { min_level = 'l2', red_line = true }
+    class.s1 = { min_level = 'l2' }
+    [fallback.rerank]
+    max_at_once = 2
+    wait_at_most_ms = 50
+    degraded_s = 0.5
+    p95_over = 5
+    p95_above_ms = 90
+    [signals.vram]
+    filter = { kind = 'exponential_mean', time_constant_s = 0.05 }
+";
+
+/// A driver that does one random thing after another, keeps its own books, and compares.
+#[derive(Clone)]
+struct Driver {
+    governor: Governor,
+    signals: Signals,
+    now: Moment,
+    /// By slot: the attempt's generation, where it stands, and its tenant.
+    attempts: Vec<(u32, Stage, u32)>,
+    /// All that happened, in words.
+    log: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stage {
+    Gone,
+    Queued,
+    Serving,
+    Held(Site),
+    Calling(Site),
+}
+
+#[derive(Clone, Debug)]
+struct Deed {
+    kind: u8,
+    slot: usize,
+    gap: u64,
+    seed: u8,
+}
+
+const SLOTS: usize = 24;
+
+impl Driver {
+    fn new() -> Self {
+        let policy: Policy = toml::from_str(EVERYTHING).expect("the test's own file");
+        Self {
+            governor: Governor::new(&policy).expect("the test's own values"),
+            signals: Signals::new(&policy.signals),
+            now: Moment(0),
+            attempts: vec![(0, Stage::Gone, 0); SLOTS],
+            log: Vec::new(),
+        }
+    }
+
+    fn ticket(&self, slot: usize) -> Ticket {
+        Ticket::of(slot as u32, self.attempts[slot].0)
+    }
+
+    fn step(&mut self, deed: &Deed) {
+        self.now = self.now.after(deed.gap);
+        let slot = deed.slot % SLOTS;
+        let (ticket, stage) = (self.ticket(slot), self.attempts[slot].1);
+        let entry = match (deed.kind, stage) {
+            (0..=3, Stage::Gone) => format!("{:?}", self.arrive(slot, deed.seed)),
+            (4..=5, _) => format!("{:?}", self.next()),
+            (6..=8, Stage::Serving) => format!("{:?}", self.call(slot, deed.seed)),
+            (6..=8, Stage::Held(site)) => {
+                let answer = self.governor.waited(self.now, ticket, site);
+                self.answered(slot, site, answer);
+                format!("{answer:?}")
+            }
+            (6..=8, Stage::Calling(site)) => {
+                let latency_ns = u64::from(deed.seed) * MS;
+                let end = CallEnd { ticket, site, latency_ns, ok: true, timed_out: deed.seed > 250 };
+                self.governor.ended(self.now, &end);
+                self.attempts[slot].1 = Stage::Serving;
+                String::new()
+            }
+            (9, stage) if stage != Stage::Gone => {
+                self.governor.left(self.now, ticket);
+                self.attempts[slot].1 = Stage::Gone;
+                String::new()
+            }
+            (10, _) => {
+                let reading = Reading::new(self.now).with(SignalKind::Vram, f64::from(deed.seed) / 255.0);
+                self.signals.deliver(self.now, &reading);
+                self.governor.tick(self.now, &self.signals, &mut Vec::new());
+                String::new()
+            }
+            _ => String::new(),
+        };
+        self.log.push(format!("{} {entry}", self.now.0));
+        while let Some((ticket, site)) = self.governor.woken() {
+            self.log.push(format!("woken {ticket:?}"));
+            assert_eq!(self.attempts[ticket.slot()].1, Stage::Held(site));
+            self.attempts[ticket.slot()].1 = Stage::Calling(site);
+        }
+    }
+
+    fn arrive(&mut self, slot: usize, seed: u8) -> Arrival {
+        self.attempts[slot].0 += 1;
+        let tenant = u32::from(seed % 3);
+        self.attempts[slot].2 = tenant;
+        let (class, user) = (seed % 5, u64::from(seed % 7));
+        let request = RequestView { class, tenant, user, ..RequestView::new(self.ticket(slot)) };
+        let arrival = self.governor.arrived(self.now, &request, &self.signals);
+        self.attempts[slot].1 = match arrival {
+            Arrival::Admit | Arrival::Degrade { .. } => Stage::Serving,
+            Arrival::Queue { .. } => Stage::Queued,
+            Arrival::Reject { .. } => Stage::Gone,
+        };
+        arrival
+    }
+
+    fn next(&mut self) -> Next {
+        let next = self.governor.next(self.now, &self.signals);
+        let (ticket, stage) = match next {
+            Next::Serve(dispatch) => (dispatch.ticket, Stage::Serving),
+            Next::Drop { ticket, .. } => (ticket, Stage::Gone),
+            Next::Idle => {
+                assert!(self.attempts.iter().all(|attempt| attempt.1 != Stage::Queued), "one was lost");
+                return next;
+            }
+        };
+        assert_eq!(self.attempts[ticket.slot()].1, Stage::Queued, "one was handed out twice");
+        assert_eq!(self.ticket(ticket.slot()), ticket);
+        self.attempts[ticket.slot()].1 = stage;
+        next
+    }
+
+    fn call(&mut self, slot: usize, seed: u8) -> Call {
+        let site = Site::ALL[1 + usize::from(seed % 3)];
+        let tenant = self.attempts[slot].2;
+        let view = CallView { ticket: self.ticket(slot), tenant, ..call_of(0, site) };
+        let answer = self.governor.call(self.now, &view, &self.signals);
+        self.answered(slot, site, answer);
+        answer
+    }
+
+    fn answered(&mut self, slot: usize, site: Site, answer: Call) {
+        self.attempts[slot].1 = match answer {
+            Call::Proceed if site == Site::AfterRetrieval => Stage::Serving,
+            Call::Proceed => Stage::Calling(site),
+            Call::Wait { .. } => Stage::Held(site),
+            Call::Skip { .. } | Call::Busy { .. } => Stage::Serving,
+        };
+    }
+
+    /// Compares the governor's books with the driver's.
+    fn audit(&mut self) {
+        let count = |site| self.attempts.iter().filter(|attempt| attempt.1 == Stage::Calling(site)).count();
+        let queued = self.attempts.iter().filter(|attempt| attempt.1 == Stage::Queued).count();
+        let (llm, rerank) = (count(Site::LlmCall), count(Site::RerankCall));
+        assert!(llm <= 3 && rerank <= 2, "a gate let {llm} and {rerank} in");
+        for tenant in 0..3 {
+            let calling = |attempt: &&(u32, Stage, u32)| {
+                attempt.1 == Stage::Calling(Site::LlmCall) && attempt.2 == tenant
+            };
+            assert!(self.attempts.iter().filter(calling).count() <= 2);
+        }
+        assert_eq!(self.governor.queued(), queued);
+        let present = self.attempts.iter().filter(|attempt| attempt.1 != Stage::Gone).count();
+        assert_eq!(self.governor.permits_out("inside", 0), Some(present as u32));
+    }
+
+    /// Everybody leaves: nothing may be left behind.
+    fn finish(&mut self) {
+        for slot in 0..SLOTS {
+            self.governor.left(self.now, self.ticket(slot));
+        }
+        assert_eq!((self.governor.queued(), self.governor.woken()), (0, None));
+        for module in ["inside", "after", "llm", "tenant"] {
+            for key in 0..3 {
+                assert_eq!(self.governor.permits_out(module, key), Some(0), "{module} leaked a permit");
+            }
+        }
+        assert_eq!(self.governor.rerank.as_mut().map(|guard| guard.gate().permits.taken(0)), Some(0));
+    }
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let deed = (0..11_u8, 0..SLOTS, 0..30 * MS, any::<u8>()).prop_map(|(kind, slot, gap, seed)| Deed {
+        kind,
+        slot,
+        gap,
+        seed,
+    });
+    prop::collection::vec(deed, 1..500)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Gates keep their bounds and leak nothing, queues lose and duplicate nobody, whatever happens.
+    #[test]
+    fn the_books_agree_under_any_order_of_events(deeds in deeds()) {
+        let mut driver = Driver::new();
+        for deed in &deeds {
+            driver.step(deed);
+            driver.audit();
+        }
+        driver.finish();
+    }
+
+    /// A governor that was saved and restored in the middle decides as the one that was not.
+    #[test]
+    fn a_restored_governor_goes_on_identically(deeds in deeds(), at in any::<prop::sample::Index>()) {
+        let mut straight = Driver::new();
+        let cut = at.index(deeds.len());
+        deeds[..cut].iter().for_each(|deed| straight.step(deed));
+        let saved = serde_json::to_string(&(&straight.governor, &straight.signals)).unwrap();
+        let (governor, signals) = serde_json::from_str(&saved).unwrap();
+        let mut restored = Driver { governor, signals, ..straight.clone() };
+        for deed in &deeds[cut..] {
+            straight.step(deed);
+            restored.step(deed);
+        }
+        prop_assert_eq!(straight.log, restored.log);
+        prop_assert_eq!(
+            serde_json::to_string(&straight.governor).unwrap(),
+            serde_json::to_string(&restored.governor).unwrap()
+        );
+    }
+}

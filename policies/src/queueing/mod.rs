@@ -1,0 +1,134 @@
+//! Queueing: who of those waiting is served next.
+//!
+//! A new discipline is one file beside this one, and its line in each of the two lists below.
+
+pub mod fifo;
+pub(crate) mod line;
+pub mod strict_priority;
+
+use crate::admission::Refusal;
+use crate::governor::tickets::Tickets;
+use crate::{Moment, PolicyError, RequestView, Ticket};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+macro_rules! family {
+    ($($(#[doc = $doc:literal])* $variant:ident($file:ident);)*) => {
+        /// The parameters of the queue.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", rename_all = "snake_case")]
+        pub enum Queue {
+            $($(#[doc = $doc])* $variant($file::$variant),)*
+        }
+
+        impl Queue {
+            /// Rules that no single range can state.
+            pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
+                match self { $(Self::$variant(parameters) => parameters.check(path),)* }
+            }
+        }
+
+        /// The state of the queue.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub(crate) enum State {
+            $($variant($file::State),)*
+        }
+
+        impl State {
+            pub(crate) fn new(parameters: &Queue) -> Self {
+                match parameters {
+                    $(Queue::$variant(parameters) => Self::$variant($file::State::new(parameters)),)*
+                }
+            }
+
+            /// Takes changed parameters over and keeps those who wait.
+            pub(crate) fn adopt(&mut self, parameters: &Queue) {
+                match (self, parameters) {
+                    $((Self::$variant(state), Queue::$variant(parameters)) => state.adopt(parameters),)*
+                    // `Governor::set` changes numbers, never the kind.
+                    #[allow(unreachable_patterns, reason = "reachable as soon as there are two kinds")]
+                    _ => {}
+                }
+            }
+
+            #[inline]
+            pub(crate) fn push(
+                &mut self, now: Moment, request: &RequestView, tickets: &mut Tickets,
+            ) -> Result<Place, Refusal> {
+                match self { $(Self::$variant(state) => state.push(now, request, tickets),)* }
+            }
+
+            #[inline]
+            pub(crate) fn pop(&mut self, now: Moment) -> Popped {
+                match self { $(Self::$variant(state) => state.pop(now),)* }
+            }
+
+            pub(crate) fn remove(&mut self, place: Place) {
+                match self { $(Self::$variant(state) => state.remove(place),)* }
+            }
+
+            pub(crate) fn len(&self, class: u8) -> usize {
+                match self { $(Self::$variant(state) => state.len(class),)* }
+            }
+
+            pub(crate) fn queued(&self) -> usize {
+                match self { $(Self::$variant(state) => state.queued(),)* }
+            }
+
+            pub(crate) fn next_expiry(&self) -> Option<Moment> {
+                match self { $(Self::$variant(state) => state.next_expiry(),)* }
+            }
+        }
+    };
+}
+
+family! {
+    /// One queue, first come first served.
+    Fifo(fifo);
+    /// A queue per class or tier; a better one is always served first.
+    StrictPriority(strict_priority);
+}
+
+/// Where a request stands: the index of the queue and the position in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    pub(crate) class: u8,
+    pub(crate) position: u64,
+}
+
+/// What a queue hands out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Popped {
+    Serve(Ticket),
+    /// It has waited past the limit.
+    Expired(Ticket, Refusal),
+    Nothing,
+}
+
+/// What every discipline's state can do.
+pub(crate) trait Discipline {
+    type Parameters;
+
+    fn new(parameters: &Self::Parameters) -> Self;
+
+    /// Takes changed parameters over and keeps those who wait.
+    fn adopt(&mut self, parameters: &Self::Parameters);
+
+    /// Takes a request in, or refuses it.
+    fn push(&mut self, now: Moment, request: &RequestView, tickets: &mut Tickets) -> Result<Place, Refusal>;
+
+    /// Hands out the next, those that have waited too long first.
+    fn pop(&mut self, now: Moment) -> Popped;
+
+    /// Takes out one that gave up.
+    fn remove(&mut self, place: Place);
+
+    /// How many wait in the queue with this index.
+    fn len(&self, class: u8) -> usize;
+
+    /// How many wait in all.
+    fn queued(&self) -> usize;
+
+    /// When the next of those waiting will have waited too long.
+    fn next_expiry(&self) -> Option<Moment>;
+}

@@ -1,0 +1,242 @@
+//! A queue per business class or tier; a better one is always served first.
+//!
+//! With aging, a request counts one class better for every `aging_s` it has waited, so that none
+//! starves. Within a queue all age alike and stand in order of arrival, so only the heads compete;
+//! among equals the one that has waited longest is served.
+
+use super::fifo::Limits;
+use super::{Discipline, Place, Popped, line::Line};
+use crate::admission::Refusal;
+use crate::governor::tickets::Tickets;
+use crate::moment::nanos;
+use crate::{Moment, PolicyError, RequestView};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Queues there are; a tier beyond the last shares the last.
+pub const QUEUES: usize = 8;
+
+/// What a request's queue follows from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    /// The business class: S0 first.
+    #[default]
+    Class,
+    /// The user's tier: the highest first.
+    Tier,
+}
+
+/// Parameters of strict priority.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StrictPriority {
+    /// What a request's queue follows from.
+    pub by: By,
+    /// Greatest number waiting in each queue; absent: no limit.
+    #[schemars(range(min = 0, max = 100_000_000))]
+    pub max_length: Option<u32>,
+    /// Longest wait, in seconds, after which a request is turned away; absent: no limit.
+    #[schemars(range(min = 0.0, max = 86_400.0))]
+    pub max_wait_s: Option<f64>,
+    /// After each so many seconds of waiting a request counts one class better; absent: never.
+    #[schemars(range(min = 0.001, max = 86_400.0))]
+    pub aging_s: Option<f64>,
+}
+
+impl StrictPriority {
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "every discipline has this check")]
+    pub(crate) fn check(&self, _path: &str) -> Result<(), PolicyError> {
+        Ok(())
+    }
+}
+
+/// Those who wait.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct State {
+    by: By,
+    limits: Limits,
+    aging_ns: Option<u64>,
+    lines: [Line; QUEUES],
+    /// Bit i is set while somebody waits in queue i.
+    occupied: u8,
+    queued: usize,
+}
+
+impl State {
+    fn note_taken(&mut self, class: usize) {
+        self.queued -= 1;
+        if self.lines[class].is_empty() {
+            self.occupied &= !(1 << class);
+        }
+    }
+
+    /// The queue whose head is served next.
+    #[inline]
+    fn best(&self, now: Moment) -> Option<usize> {
+        let first = (self.occupied != 0).then(|| self.occupied.trailing_zeros() as usize)?;
+        let Some(aging_ns) = self.aging_ns else { return Some(first) };
+        let rank = |class: usize| {
+            let (_, since) = self.lines[class].first()?;
+            let better = now.since(since) / aging_ns;
+            Some(((class as u64).saturating_sub(better), since, class))
+        };
+        (first..QUEUES).filter_map(rank).min().map(|(_, _, class)| class)
+    }
+
+    /// A queue whose head has waited too long.
+    #[inline]
+    fn expired(&self, now: Moment) -> Option<(usize, Refusal)> {
+        if !self.limits.limits_wait() {
+            return None;
+        }
+        (0..QUEUES).find_map(|class| {
+            let (_, since) = self.lines[class].first()?;
+            Some((class, self.limits.expired(since, now)?))
+        })
+    }
+}
+
+impl Discipline for State {
+    type Parameters = StrictPriority;
+
+    fn new(parameters: &StrictPriority) -> Self {
+        let mut state = Self {
+            by: parameters.by,
+            limits: Limits::new(None, None),
+            aging_ns: None,
+            lines: Default::default(),
+            occupied: 0,
+            queued: 0,
+        };
+        state.adopt(parameters);
+        state
+    }
+
+    fn adopt(&mut self, parameters: &StrictPriority) {
+        self.limits = Limits::new(parameters.max_length, parameters.max_wait_s);
+        self.aging_ns = parameters.aging_s.map(|seconds| nanos(seconds).max(1));
+    }
+
+    #[inline]
+    fn push(&mut self, now: Moment, request: &RequestView, tickets: &mut Tickets) -> Result<Place, Refusal> {
+        let class = match self.by {
+            By::Class => request.class,
+            By::Tier => request.tier,
+        };
+        let class = class.min(QUEUES as u8 - 1);
+        let line = &mut self.lines[usize::from(class)];
+        self.limits.admit(line)?;
+        let position = line.join(request.ticket, now, |ticket, to| tickets.moved(ticket, to));
+        self.occupied |= 1 << class;
+        self.queued += 1;
+        Ok(Place { class, position })
+    }
+
+    #[inline]
+    fn pop(&mut self, now: Moment) -> Popped {
+        let Some(best) = self.best(now) else { return Popped::Nothing };
+        let (class, refusal) = match self.expired(now) {
+            Some((class, refusal)) => (class, Some(refusal)),
+            None => (best, None),
+        };
+        let Some((ticket, _)) = self.lines[class].pop() else { return Popped::Nothing };
+        self.note_taken(class);
+        match refusal {
+            None => Popped::Serve(ticket),
+            Some(refusal) => Popped::Expired(ticket, refusal),
+        }
+    }
+
+    fn remove(&mut self, place: Place) {
+        let class = usize::from(place.class);
+        let before = self.lines[class].len();
+        self.lines[class].remove(place.position);
+        if self.lines[class].len() < before {
+            self.note_taken(class);
+        }
+    }
+
+    fn len(&self, class: u8) -> usize {
+        self.lines.get(usize::from(class)).map_or(0, Line::len)
+    }
+
+    fn queued(&self) -> usize {
+        self.queued
+    }
+
+    fn next_expiry(&self) -> Option<Moment> {
+        self.lines.iter().filter_map(|line| self.limits.next_expiry(line)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ticket;
+
+    const S: u64 = 1_000_000_000;
+
+    fn push(state: &mut State, now: u64, ticket: u64, class: u8, tier: u8) -> Place {
+        let request = RequestView { class, tier, ..RequestView::new(Ticket(ticket)) };
+        state.push(Moment(now), &request, &mut Tickets::default()).unwrap()
+    }
+
+    fn drain(state: &mut State, now: u64) -> Vec<u64> {
+        std::iter::from_fn(|| match state.pop(Moment(now)) {
+            Popped::Serve(Ticket(ticket)) => Some(ticket),
+            _ => None,
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_better_class_is_served_first() {
+        let mut state = State::new(&StrictPriority::default());
+        for (ticket, class) in [(1, 4), (2, 0), (3, 2), (4, 0)] {
+            push(&mut state, ticket, ticket, class, 0);
+        }
+        assert_eq!((state.len(0), state.len(2), state.len(9), state.queued()), (2, 1, 0, 4));
+        assert_eq!(drain(&mut state, 5), [2, 4, 3, 1]);
+    }
+
+    #[test]
+    fn tiers_may_rule_instead_and_the_last_queue_is_shared() {
+        let mut state = State::new(&StrictPriority { by: By::Tier, ..StrictPriority::default() });
+        push(&mut state, 0, 1, 0, 200);
+        push(&mut state, 0, 2, 4, 1);
+        push(&mut state, 0, 3, 0, 7);
+        assert_eq!(drain(&mut state, 5), [2, 1, 3]);
+    }
+
+    #[test]
+    fn aging_lifts_by_one_class_per_span() {
+        let mut state = State::new(&StrictPriority { aging_s: Some(10.0), ..StrictPriority::default() });
+        push(&mut state, 0, 1, 2, 0);
+        push(&mut state, 9 * S, 2, 1, 0);
+        push(&mut state, 20 * S, 3, 0, 0);
+        // After 15 s: S2 counts as S1 and has waited longest of those; S1 is not lifted yet.
+        assert_eq!(drain(&mut state.clone(), 15 * S), [3, 1, 2]);
+        // After 20 s the S2 request counts as S0.
+        assert_eq!(drain(&mut state, 20 * S), [1, 3, 2]);
+    }
+
+    #[test]
+    fn expired_heads_leave_first_from_any_queue() {
+        let mut state = State::new(&StrictPriority { max_wait_s: Some(1.0), ..StrictPriority::default() });
+        push(&mut state, 0, 1, 4, 0);
+        push(&mut state, 2 * S, 2, 0, 0);
+        assert_eq!(state.next_expiry(), Some(Moment(S + 1)));
+        assert!(matches!(state.pop(Moment(2 * S)), Popped::Expired(Ticket(1), _)));
+        assert_eq!(drain(&mut state, 2 * S), [2]);
+    }
+
+    #[test]
+    fn leaving_twice_counts_once() {
+        let mut state = State::new(&StrictPriority::default());
+        let place = push(&mut state, 0, 1, 3, 0);
+        state.remove(place);
+        state.remove(place);
+        assert_eq!((state.queued(), state.occupied), (0, 0));
+    }
+}
