@@ -1,0 +1,38 @@
+//! What happens: the simulated service, from scenario file to outcomes.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`scenario`] | the scenario file: structs, checks, and what it names |
+//! | [`document`] | reading a TOML file against a schema, with file, line and column of every problem |
+//! | [`trace`] | recorded arrivals |
+//! | [`service`] | the running service: clients, gateway, stages, memory, telemetry |
+//! | [`llm`] | the two models of an LLM engine |
+//! | [`outcome`] | how requests end, the ledger, the digest |
+//! | [`metrics`] | what was measured, by name |
+//! | [`replication`] | one run, start to end |
+//!
+//! The crate reads no files and no clock: a scenario, the traces and calibrations it names, a seed and a
+//! replication go in, a [`Replication`] comes out, the same on every machine.
+
+mod attempts;
+mod clients;
+pub mod document;
+mod ids;
+pub mod llm;
+mod measure;
+mod memory;
+pub mod metrics;
+pub mod outcome;
+pub mod replication;
+pub mod scenario;
+pub mod service;
+mod stages;
+mod telemetry;
+pub mod timeline;
+pub mod trace;
+
+pub use metrics::{Metric, Metrics};
+pub use outcome::{Digest, Ledger};
+pub use replication::{Replication, RunError, simulate};
+pub use scenario::{Inputs, Loaded, Scenario};
+pub use trace::Trace;

@@ -1,0 +1,76 @@
+//! Which of a preempted job's blocks are still there when it returns.
+//!
+//! Free blocks form a queue: a freed sequence is appended last block first, and blocks are taken from
+//! the front. Blocks need no identity for that: give every block ever appended a running position;
+//! then the free blocks are the latest positions, less the holes left by blocks taken back out of
+//! turn. A preempted sequence's surviving blocks follow from counts alone.
+
+/// Blocks of one preempted job in the queue.
+#[derive(Clone, Debug)]
+struct Remains {
+    /// The job's slot.
+    slot: u32,
+    /// Position after its last appended block, which is its first in the sequence.
+    end: u64,
+    /// Blocks appended.
+    count: u64,
+    /// Of these, the leading ones that are full and can be found again.
+    full: u64,
+    /// Blocks behind it that were taken back out of turn.
+    holes_behind: u64,
+}
+
+impl Remains {
+    /// Leading blocks of the sequence still in the queue.
+    fn surviving(&self, free: u64, appended: u64) -> u64 {
+        let behind = appended - self.end - self.holes_behind;
+        free.saturating_sub(behind).min(self.count).min(self.full)
+    }
+}
+
+/// The queue of free blocks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FreeList {
+    /// Blocks appended since the start.
+    appended: u64,
+    remains: Vec<Remains>,
+}
+
+impl FreeList {
+    /// Appends blocks that nobody will ask for again.
+    pub(super) fn append(&mut self, count: u64) {
+        self.appended += count;
+    }
+
+    /// Appends the blocks of a preempted job. `free` is the number of free blocks afterwards.
+    pub(super) fn append_preempted(&mut self, slot: u32, count: u64, full: u64, free: u64) {
+        self.appended += count;
+        let appended = self.appended;
+        self.remains.retain(|remains| remains.surviving(free, appended) > 0);
+        if full > 0 {
+            self.remains.push(Remains { slot, end: appended, count, full, holes_behind: 0 });
+        }
+    }
+
+    /// Leading blocks of the job that are still there.
+    pub(super) fn surviving(&self, slot: u32, free: u64) -> u64 {
+        let remains = self.remains.iter().find(|remains| remains.slot == slot);
+        remains.map_or(0, |remains| remains.surviving(free, self.appended))
+    }
+
+    /// Takes the first `count` blocks of the job back out of the queue; the rest are forgotten.
+    pub(super) fn take_back(&mut self, slot: u32, count: u64) {
+        let Some(index) = self.remains.iter().position(|remains| remains.slot == slot) else { return };
+        let taken = self.remains.remove(index);
+        for other in &mut self.remains {
+            if other.end < taken.end {
+                other.holes_behind += count;
+            }
+        }
+    }
+
+    /// Forgets a job that will not return.
+    pub(super) fn forget(&mut self, slot: u32) {
+        self.remains.retain(|remains| remains.slot != slot);
+    }
+}

@@ -1,0 +1,40 @@
+//! The `batching` engine as a stage: replicas behind a router.
+
+use super::batching::{BatchingConfig, BatchingEngine, Progress};
+use super::router::Router;
+use crate::scenario::LlmBatching;
+use forebay_engine::{Handle, Span, Time};
+
+#[derive(Clone, Debug)]
+pub(crate) struct BatchingReplica {
+    pub(crate) engine: BatchingEngine,
+    pub(crate) wake: Option<(Time, Handle)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct BatchingStage {
+    pub(crate) replicas: Vec<BatchingReplica>,
+    pub(crate) router: Router,
+    pub(crate) calls: u32,
+    pub(crate) max_calls: u32,
+    pub(crate) time_limit: Option<Span>,
+    /// Reused between wakes.
+    pub(crate) progress: Vec<Progress>,
+}
+
+impl BatchingStage {
+    /// A stage of engines with this configuration; `Err` says what is wrong with it.
+    pub(crate) fn new(stage: &LlmBatching, config: &BatchingConfig) -> Result<Self, String> {
+        let engine = BatchingEngine::new(config.clone()).map_err(|e| e.to_string())?;
+        let replicas =
+            (0..stage.replicas).map(|_| BatchingReplica { engine: engine.clone(), wake: None }).collect();
+        Ok(Self {
+            replicas,
+            router: Router::new(stage.routing, stage.replicas, u32::MAX),
+            calls: 0,
+            max_calls: stage.max_calls.unwrap_or(u32::MAX),
+            time_limit: stage.time_limit_s.map(Span::from_secs_f64),
+            progress: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,227 @@
+//! Metrics: what a replication measured, by the names that summaries, objectives and reports use.
+//!
+//! A metric that a run could not produce is absent with a reason, never 0.
+
+use crate::measure::{Group, StageMeasure};
+use crate::scenario::Loaded;
+use crate::service::{Service, StageState};
+use forebay_engine::{Histogram, Span};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// A measured value, or why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// The value.
+    pub value: Option<f64>,
+    /// Its unit; empty for counts and shares.
+    pub unit: String,
+    /// Why there is no value.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+}
+
+/// Metrics by name, in the order of the summary.
+pub type Metrics = IndexMap<String, Metric>;
+
+/// A list of metrics under construction.
+struct Sheet(Metrics);
+
+impl Sheet {
+    fn new() -> Self {
+        Self(IndexMap::new())
+    }
+
+    fn put(&mut self, name: impl Into<String>, unit: &str, value: f64) {
+        let metric = if value.is_finite() {
+            Metric { value: Some(value), unit: unit.to_owned(), reason: None }
+        } else {
+            Metric { value: None, unit: unit.to_owned(), reason: Some("it is not finite".to_owned()) }
+        };
+        self.0.insert(name.into(), metric);
+    }
+
+    fn maybe(&mut self, name: impl Into<String>, unit: &str, value: Option<f64>, reason: &str) {
+        match value {
+            Some(value) => self.put(name, unit, value),
+            None => {
+                let metric = Metric { value: None, unit: unit.to_owned(), reason: Some(reason.to_owned()) };
+                self.0.insert(name.into(), metric);
+            }
+        }
+    }
+
+    /// Mean, percentiles and maximum of a histogram, in seconds.
+    fn spread(&mut self, name: &str, histogram: &Histogram, reason: &str) {
+        let seconds = |span: Option<Span>| span.map(Span::as_secs_f64);
+        self.maybe(format!("{name}_mean_s"), "s", seconds(histogram.mean()), reason);
+        for (suffix, q) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)] {
+            self.maybe(format!("{name}_{suffix}_s"), "s", seconds(histogram.quantile(q)), reason);
+        }
+        self.maybe(format!("{name}_max_s"), "s", seconds(histogram.max()), reason);
+    }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+const NO_REQUESTS: &str = "no request that was born after the warm-up has ended";
+const NO_ANSWERS: &str = "no request was answered";
+
+/// Metrics of the whole service.
+pub(crate) fn total(service: &Service, loaded: &Loaded) -> Metrics {
+    let measure = &service.measure;
+    let run = &loaded.scenario.run;
+    let window_s = run.duration_s - run.warmup_s;
+    let group = &measure.total;
+    let mut sheet = Sheet::new();
+    group_metrics(&mut sheet, group, window_s);
+    sheet.maybe("latency_sd_s", "s", measure.latency_s.variance().map(f64::sqrt), NO_ANSWERS);
+    let no_tail = "no answer of more than one token came from a model";
+    sheet.maybe("tpot_mean_s", "s", measure.tpot_s.mean(), no_tail);
+    for (index, level) in forebay_policies::Level::ALL.iter().enumerate() {
+        let part = measure.by.level[index].answered;
+        sheet.maybe(format!("share_{}", level.name()), "", share(part, group.answered), NO_ANSWERS);
+    }
+    memory_metrics(&mut sheet, service);
+    let (mean, variance) = measure.in_system_closed.unzip();
+    let not_closed = "the run did not reach the end of its arrivals";
+    sheet.maybe("in_system_mean", "", mean, not_closed);
+    sheet.maybe("in_system_variance", "", variance, not_closed);
+    let executor = service.executor.measure.closed.as_ref();
+    sheet.maybe("queue_mean", "", executor.map(|c| c.queue_mean), not_closed);
+    sheet.put("tokens_in", "tokens", measure.tokens_in as f64);
+    sheet.put("tokens_out", "tokens", measure.tokens_out as f64);
+    sheet.maybe(
+        "attempts_per_request",
+        "",
+        share(measure.attempts, measure.tally.offered),
+        "no request was offered",
+    );
+    sheet.put("out_of_memory", "", measure.out_of_memory as f64);
+    sheet.put("engine_restarts", "", measure.restarts as f64);
+    sheet.put("commands_per_min", "1/min", measure.commands as f64 * 60.0 / window_s);
+    sheet.maybe(
+        "fairness_jain",
+        "",
+        jain(&measure.by.tenant),
+        "there is one tenant, or more than get a breakdown, or nobody asked",
+    );
+    for (name, reason) in [
+        ("cache_hit_rate", "the scenario has no semantic cache"),
+        ("cache_wrong_rate", "the scenario has no semantic cache"),
+        ("cost", "the scenario gives no prices"),
+        ("csat", "the scenario gives no satisfaction model"),
+        ("value", "the scenario gives no business value"),
+        ("recovery_s", "the scenario has no fault or surge to recover from"),
+    ] {
+        sheet.maybe(name, "", None, reason);
+    }
+    sheet.0
+}
+
+fn memory_metrics(sheet: &mut Sheet, service: &Service) {
+    let measure = &service.measure;
+    let no_device = "no LLM stage lives on a device";
+    let vram = &measure.vram;
+    let watched = !service.watched.is_empty() && vram.count() > 0;
+    sheet.maybe("vram_mean", "", vram.mean().filter(|_| watched), no_device);
+    sheet.maybe("vram_sd", "", vram.variance().filter(|_| watched).map(f64::sqrt), no_device);
+    sheet.maybe("vram_max", "", watched.then_some(measure.vram_max), no_device);
+    let no_kv = "no batching engine is in the scenario";
+    let kv = measure.kv.count() > 0;
+    sheet.maybe("kv_mean", "", measure.kv.mean(), no_kv);
+    sheet.maybe("kv_max", "", kv.then_some(measure.kv_max), no_kv);
+    let mut preemptions = None;
+    for state in &service.stages {
+        if let StageState::Batching(batching) = state {
+            let n: u64 = batching.replicas.iter().map(|r| r.engine.preemptions()).sum();
+            preemptions = Some(preemptions.unwrap_or(0) + n);
+        }
+    }
+    sheet.maybe("preemptions", "", preemptions.map(|n| n as f64), no_kv);
+}
+
+/// Jain's fairness index over the tenants' shares of answered requests: 1 when all fare alike.
+fn jain(tenants: &[Group]) -> Option<f64> {
+    let shares: Vec<f64> = tenants.iter().filter_map(|g| share(g.answered, g.ended)).collect();
+    let squares: f64 = shares.iter().map(|x| x * x).sum();
+    let sum: f64 = shares.iter().sum();
+    (shares.len() > 1 && squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+}
+
+fn group_metrics(sheet: &mut Sheet, group: &Group, window_s: f64) {
+    sheet.maybe("error_rate", "", share(group.errors(), group.ended), NO_REQUESTS);
+    sheet.put("goodput_per_s", "1/s", group.good as f64 / window_s);
+    sheet.put("throughput_per_s", "1/s", group.answered as f64 / window_s);
+    sheet.maybe("right_share", "", share(group.right, group.answered), NO_ANSWERS);
+    sheet.spread("latency", &group.latency, NO_ANSWERS);
+    sheet.spread("ttft", &group.ttft, NO_ANSWERS);
+    sheet.maybe("wait_mean_s", "s", group.waited.mean(), NO_ANSWERS);
+}
+
+fn stage_metrics(measure: &StageMeasure, bounded: bool) -> Metrics {
+    let mut sheet = Sheet::new();
+    let no_calls = "no call came to this stage";
+    sheet.put("calls", "", measure.offered as f64);
+    sheet.maybe("turned_away_share", "", share(measure.turned_away, measure.offered), no_calls);
+    sheet.spread("wait", &measure.wait, no_calls);
+    sheet.maybe("wait_variance_s2", "s2", measure.wait_s.variance(), no_calls);
+    sheet.maybe("delayed_share", "", share(measure.delayed, measure.wait_s.count()), no_calls);
+    let no_window = "the run did not reach the end of its arrivals";
+    let closed = measure.closed.as_ref();
+    let no_bound = "the stage has no bound";
+    sheet.maybe(
+        "utilisation",
+        "",
+        closed.filter(|_| bounded).map(|c| c.utilisation),
+        if bounded { no_window } else { no_bound },
+    );
+    sheet.maybe("busy_mean", "", closed.map(|c| c.busy_mean), no_window);
+    sheet.maybe("queue_mean", "", closed.map(|c| c.queue_mean), no_window);
+    sheet.maybe("queue_max", "", closed.map(|c| c.queue_max), no_window);
+    if measure.batches > 0 {
+        sheet.maybe("batch_mean", "", share(measure.batched_calls, measure.batches), no_calls);
+    }
+    sheet.0
+}
+
+/// Metrics by class, tier, level, endpoint, tenant and stage.
+pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String, IndexMap<String, Metrics>> {
+    let scenario = &loaded.scenario;
+    let window_s = scenario.run.duration_s - scenario.run.warmup_s;
+    let by = &service.measure.by;
+    let dimension = |names: Vec<String>, groups: &[Group]| -> IndexMap<String, Metrics> {
+        let alone = std::slice::from_ref(&service.measure.total);
+        let groups = if groups.is_empty() && names.len() == 1 { alone } else { groups };
+        names
+            .into_iter()
+            .zip(groups)
+            .map(|(name, group)| {
+                let mut sheet = Sheet::new();
+                sheet.put("requests", "", group.ended as f64);
+                group_metrics(&mut sheet, group, window_s);
+                (name, sheet.0)
+            })
+            .collect()
+    };
+    let names = |keys: Vec<&String>| keys.into_iter().cloned().collect::<Vec<_>>();
+    let levels = forebay_policies::Level::ALL.iter().map(|l| l.name().to_owned()).collect();
+    let tenants = (0..by.tenant.len()).map(|n| format!("tenant-{n}")).collect();
+    let mut all = IndexMap::new();
+    all.insert("class".to_owned(), dimension(names(scenario.workload.classes.keys().collect()), &by.class));
+    all.insert("tier".to_owned(), dimension(names(scenario.workload.population.tiers.keys().collect()), &by.tier));
+    all.insert("level".to_owned(), dimension(levels, &by.level));
+    all.insert("endpoint".to_owned(), dimension(names(scenario.endpoints.keys().collect()), &by.endpoint));
+    all.insert("tenant".to_owned(), dimension(tenants, &by.tenant));
+    let mut stages = IndexMap::new();
+    let bounded = scenario.gateway.executor_slots.is_some();
+    stages.insert("executor".to_owned(), stage_metrics(&service.executor.measure, bounded));
+    for (name, measure) in scenario.stages.keys().zip(&service.measure.stages) {
+        stages.insert(name.clone(), stage_metrics(measure, true));
+    }
+    all.insert("stage".to_owned(), stages);
+    all.retain(|_, keys| !keys.is_empty());
+    all
+}

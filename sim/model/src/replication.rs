@@ -1,0 +1,125 @@
+//! One replication, run and measured: what the workbench averages, compares and shows.
+
+use crate::metrics::{self, Metrics};
+use crate::outcome::{Digest, Ledger};
+use crate::scenario::Loaded;
+use crate::service::{BuildError, Service};
+use crate::timeline::Point;
+use forebay_engine::{Simulation, Span, Stop, Time};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// Everything that one replication gives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Replication {
+    /// Hash over all ends in order.
+    pub digest: Digest,
+    /// Events that were handled.
+    pub events: u64,
+    /// When the last one was, seconds.
+    pub simulated_s: f64,
+    /// How every request ended.
+    pub ledger: Ledger,
+    /// Measured values, by name.
+    pub metrics: Metrics,
+    /// The same by class, tier, level, endpoint, tenant and stage; then by key.
+    pub by: IndexMap<String, IndexMap<String, Metrics>>,
+    /// The timeline.
+    pub timeline: Vec<Point>,
+    /// What does not hold that must: empty in a sound run.
+    pub violations: Vec<String>,
+}
+
+/// Runs one replication to its end.
+///
+/// # Errors
+/// When the scenario cannot be built, or its clock stands still.
+pub fn simulate(loaded: &Loaded, seed: u64, replication: u64) -> Result<Replication, RunError> {
+    let mut simulation = Service::simulation(loaded, seed, replication)?;
+    run(&mut simulation, loaded)?;
+    Ok(measured(&mut simulation, loaded))
+}
+
+/// Why a replication could not be run to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The scenario cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// So many events at one instant that the clock no longer advances.
+    #[error(
+        "the clock stands still at {at_s} s after {events} events at that instant: look for a service \
+         time, a think time or a gap of zero"
+    )]
+    Stuck {
+        /// The instant, seconds.
+        at_s: f64,
+        /// Events handled there.
+        events: u64,
+    },
+}
+
+fn run(simulation: &mut Simulation<Service>, loaded: &Loaded) -> Result<(), RunError> {
+    let plan = &loaded.scenario.run;
+    let end = Time::ZERO + Span::from_secs_f64(plan.duration_s);
+    let last = end + Span::from_secs_f64(plan.drain_s);
+    match simulation.run_until(last) {
+        Stop::Stuck { at, events } => Err(RunError::Stuck { at_s: at.as_secs_f64(), events }),
+        _ => Ok(()),
+    }
+}
+
+/// What a simulation that has reached its end gives.
+fn measured(simulation: &mut Simulation<Service>, loaded: &Loaded) -> Replication {
+    let plan = &loaded.scenario.run;
+    let end = Time::ZERO + Span::from_secs_f64(plan.duration_s);
+    let now = simulation.calendar.now().max(end);
+    let service = &simulation.world;
+    let stages: Vec<String> = loaded.scenario.stages.keys().cloned().collect();
+    let ledger = service.measure.tally.ledger(&stages, service.present);
+    let mut replication = Replication {
+        digest: service.measure.digest,
+        events: simulation.calendar.fired(),
+        simulated_s: now.as_secs_f64(),
+        metrics: metrics::total(service, loaded),
+        by: metrics::breakdowns(service, loaded),
+        timeline: service.timeline.points.clone(),
+        violations: violations(service, &ledger, now),
+        ledger,
+    };
+    // What was in flight when the run stopped is part of the outcome.
+    replication.digest.fold(replication.ledger.in_flight_at_end);
+    replication
+}
+
+/// What must hold in every run: every request has one end, Little's law to the nanosecond, and all that
+/// was acquired is released by those who have ended.
+fn violations(service: &Service, ledger: &Ledger, now: Time) -> Vec<String> {
+    let mut found = Vec::new();
+    if ledger.accounted() != ledger.offered {
+        found.push(format!("the ledger accounts for {} of {} requests", ledger.accounted(), ledger.offered));
+    }
+    let present: u128 = service
+        .attempts
+        .iter()
+        .filter(|(_, attempt)| !attempt.orphan)
+        .map(|(_, attempt)| u128::from(now.since(attempt.request.born).as_nanos()))
+        .sum();
+    let (sojourns, presence) = (service.measure.sojourn_ns + present, service.measure.presence.integral(now));
+    if sojourns != presence {
+        found.push(format!("Little's law: sojourns sum to {sojourns} ns, presence to {presence} ns"));
+    }
+    let holders = service.attempts.iter().filter(|(_, attempt)| attempt.holds_slot).count();
+    if holders != service.executor.busy as usize {
+        found.push(format!("{} executor slots are taken by {holders} attempts", service.executor.busy));
+    }
+    if service.attempts.iter().next().is_none() {
+        for (index, device) in service.devices.iter().enumerate() {
+            if device.holders() > 0 && device.rerank_busy == 0 {
+                found.push(format!("device {index} still holds memory for {} calls", device.holders()));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,323 @@
+//! The service while a run goes on: clients, gateway, stages, GPU memory and telemetry, driven by one
+//! stream of events.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | [`build`] | the service made from a scenario |
+//! | `clients` | births, people who give up and ask again, retries by client code |
+//! | `pipeline` | the way of an attempt through gates and stages |
+//! | `stations` | server stations and the reranker |
+//! | `engines` | the two LLM engines, and device memory that runs out |
+//! | `ending` | ends of attempts and requests, and what they give back |
+//! | `signals` | samples, ticks, and the timeline |
+//!
+//! An event handler never calls another one. What follows from it (a gate that opens, a call that
+//! fails) is put on a list of tasks that is worked off before the next event; so the order of effects is
+//! fixed, and no chain of consequences can overflow the stack.
+
+mod build;
+mod clients;
+mod ending;
+mod engines;
+mod pipeline;
+mod signals;
+mod stations;
+
+pub use build::BuildError;
+pub(crate) use build::batching_config;
+
+use crate::attempts::Attempts;
+use crate::clients::birth::Nursery;
+use crate::clients::source::{Arrivals, Due};
+use crate::ids::{AttemptId, DeviceId, SourceId, StageId};
+use crate::llm::batching_stage::BatchingStage;
+use crate::llm::slots::SlotsStage;
+use crate::measure::{Group, StageMeasure};
+use crate::memory::DeviceMemory;
+use crate::outcome::{Digest, End, Tally};
+use crate::scenario::{LevelQuality, PatienceUntil};
+use crate::stages::reranker::RerankStage;
+use crate::stages::server::ServerStage;
+use crate::telemetry::Meter;
+use crate::timeline::Timeline;
+use forebay_engine::{Calendar, Handle, Sampler, Span, Stream, Time, TimeWeighted, Welford, World};
+use forebay_policies::{Command, Governor, Level, Moment, Signals, Site};
+use std::collections::VecDeque;
+
+/// What can happen.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// The next request of a source is born.
+    Arrive(u16),
+    /// A closed-loop user asks: source, user, and that user's count of questions.
+    Ask(u16, u32, u32),
+    /// An attempt reaches the gateway.
+    Enter(AttemptId),
+    /// A call ends at its server or slot.
+    Done(AttemptId),
+    /// The batch of a rerank GPU ends.
+    BatchDone(u16, u32),
+    /// A rerank batch that is not full must start.
+    BatchDue(u16),
+    /// Something happens on an LLM replica.
+    ReplicaWake(u16, u32),
+    /// A replica has loaded its model again.
+    ReplicaUp(u16, u32),
+    /// A wait at a gate, or the time limit of a stage, is over.
+    Timer(AttemptId),
+    /// A person loses patience.
+    Patience(AttemptId),
+    /// An attempt has used up its time.
+    Deadline(AttemptId),
+    /// A device's memory may be full.
+    DeviceFull(u32),
+    /// A caching allocator gives its free memory back.
+    EmptyCache(u32),
+    /// The meters are read.
+    Sample,
+    /// A reading arrives at the gateway.
+    Deliver,
+    /// A queued attempt has waited past its limit.
+    Expire,
+    /// The feedback loops run.
+    Tick,
+    /// The next point of the timeline.
+    Point,
+    /// The warm-up is over.
+    Warm,
+    /// Arrivals are over, and with them the measured window.
+    Close,
+}
+
+/// What follows from an event, to be done before the next one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Task {
+    /// An attempt goes on to the gates of its next stage.
+    Proceed(AttemptId),
+    /// An attempt ends.
+    Finish(AttemptId, End),
+}
+
+/// A stage's machinery.
+#[derive(Clone, Debug)]
+pub(crate) enum StageState {
+    Server(ServerStage),
+    Reranker(RerankStage),
+    Slots(SlotsStage),
+    Batching(BatchingStage),
+}
+
+/// What of the scenario the running service needs, in the form it needs it.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) endpoints: Vec<EndpointPlan>,
+    pub(crate) stage_names: Vec<String>,
+    pub(crate) ingress: Option<Sampler>,
+    pub(crate) executor_slots: Option<u32>,
+    pub(crate) deadline: Option<Span>,
+    pub(crate) in_time: Option<Span>,
+    pub(crate) patience: Option<PatiencePlan>,
+    pub(crate) resend: Option<ResendPlan>,
+    pub(crate) retries: Option<crate::scenario::Retries>,
+    pub(crate) quality: [LevelQuality; 4],
+    pub(crate) kept_without_rerank: f64,
+    pub(crate) warm: Time,
+    pub(crate) end: Time,
+    pub(crate) empty_cache: Vec<Option<Span>>,
+    /// Meters are read: something is there to read, or a policy wants to.
+    pub(crate) samples: bool,
+    /// The governor can be asked at these sites.
+    pub(crate) gated: [bool; 4],
+    pub(crate) key: (u64, u64),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct EndpointPlan {
+    /// Stages at each level.
+    pub(crate) paths: [Vec<StageId>; 4],
+    pub(crate) documents: u16,
+    pub(crate) documents_kept: u16,
+    pub(crate) documents_l2: u16,
+    /// L1 passes a reranker.
+    pub(crate) reranks: bool,
+    pub(crate) tokens_per_document: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PatiencePlan {
+    pub(crate) give_up: Sampler,
+    pub(crate) until: PatienceUntil,
+    pub(crate) noticed: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ResendPlan {
+    pub(crate) probability: f64,
+    pub(crate) after: Sampler,
+    pub(crate) at_most: u8,
+}
+
+/// The executor: attempts that are being served.
+#[derive(Clone, Debug)]
+pub(crate) struct Executor {
+    pub(crate) busy: u32,
+    pub(crate) measure: StageMeasure,
+}
+
+/// Breakdowns. A dimension with a single key has no groups of its own: it is the total.
+#[derive(Clone, Debug)]
+pub(crate) struct Breakdown {
+    pub(crate) class: Vec<Group>,
+    pub(crate) tier: Vec<Group>,
+    pub(crate) level: Vec<Group>,
+    pub(crate) endpoint: Vec<Group>,
+    pub(crate) tenant: Vec<Group>,
+}
+
+/// All measurements of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Measures {
+    pub(crate) tally: Tally,
+    pub(crate) digest: Digest,
+    pub(crate) total: Group,
+    pub(crate) by: Breakdown,
+    pub(crate) stages: Vec<StageMeasure>,
+    pub(crate) in_system: TimeWeighted<u64>,
+    /// Mean and variance of the number in the system over the measured window.
+    pub(crate) in_system_closed: Option<(f64, f64)>,
+    /// Sum of all sojourns so far, and of the number in the system over all time: Little's law.
+    pub(crate) sojourn_ns: u128,
+    pub(crate) presence: TimeWeighted<u64>,
+    pub(crate) tpot_s: Welford,
+    pub(crate) latency_s: Welford,
+    pub(crate) tokens_in: u64,
+    pub(crate) tokens_out: u64,
+    pub(crate) vram: Welford,
+    pub(crate) vram_max: f64,
+    pub(crate) kv: Welford,
+    pub(crate) kv_max: f64,
+    pub(crate) commands: u64,
+    pub(crate) out_of_memory: u64,
+    pub(crate) restarts: u64,
+    pub(crate) attempts: u64,
+}
+
+/// The simulated service.
+#[derive(Clone, Debug)]
+pub struct Service {
+    pub(crate) plan: std::sync::Arc<Plan>,
+    pub(crate) nursery: std::sync::Arc<Nursery>,
+    pub(crate) sources: Vec<Arrivals>,
+    pub(crate) due: Vec<Option<Due>>,
+    pub(crate) luck: Vec<Stream>,
+    pub(crate) born: u64,
+    pub(crate) attempts: Attempts,
+    /// Requests in the system.
+    pub(crate) present: u64,
+    pub(crate) governor: Governor,
+    pub(crate) signals: Signals,
+    pub(crate) commands: Vec<Command>,
+    pub(crate) executor: Executor,
+    pub(crate) stages: Vec<StageState>,
+    pub(crate) devices: Vec<DeviceMemory>,
+    /// Devices of the fleet that serves LLM calls, whose mean is the `vram` signal.
+    pub(crate) watched: Vec<DeviceId>,
+    pub(crate) meter: Meter,
+    pub(crate) timeline: Timeline,
+    pub(crate) measure: Measures,
+    pub(crate) tasks: VecDeque<Task>,
+    /// A queued attempt may be served: the governor is to be asked.
+    pub(crate) pump: bool,
+    /// The pending event at which a queued attempt has waited too long.
+    pub(crate) expiry: Option<(Time, Handle)>,
+}
+
+/// The time as the governor is handed it.
+#[inline]
+pub(crate) fn moment(now: Time) -> Moment {
+    Moment(now.as_nanos())
+}
+
+impl World for Service {
+    type Event = Event;
+
+    fn handle(&mut self, now: Time, event: Event, calendar: &mut Calendar<Event>) {
+        match event {
+            Event::Arrive(source) => self.arrive(now, SourceId(source), calendar),
+            Event::Ask(source, user, count) => self.ask(now, SourceId(source), user, count, calendar),
+            Event::Enter(id) => self.enter(now, id, calendar),
+            Event::Done(id) => self.done(now, id, calendar),
+            Event::BatchDone(stage, gpu) => self.batch_done(now, StageId(stage), gpu, calendar),
+            Event::BatchDue(stage) => self.batch_due(now, StageId(stage), calendar),
+            Event::ReplicaWake(stage, replica) => self.replica_wake(now, StageId(stage), replica, calendar),
+            Event::ReplicaUp(stage, replica) => self.replica_up(now, StageId(stage), replica, calendar),
+            Event::Timer(id) => self.timer(now, id, calendar),
+            Event::Patience(id) => self.lose_patience(now, id, calendar),
+            Event::Deadline(id) => self.deadline(id),
+            Event::DeviceFull(device) => self.device_full(now, DeviceId(device), calendar),
+            Event::EmptyCache(device) => self.empty_cache(now, DeviceId(device), calendar),
+            Event::Sample => self.sample(now, calendar),
+            Event::Deliver => self.deliver(now),
+            Event::Expire => self.expire(now),
+            Event::Tick => self.tick(now, calendar),
+            Event::Point => self.point(now, calendar),
+            Event::Warm => self.warm(now),
+            Event::Close => self.close(now),
+        }
+        self.work_off(now, calendar);
+    }
+}
+
+impl Service {
+    /// Works off what follows from an event.
+    #[inline]
+    fn work_off(&mut self, now: Time, calendar: &mut Calendar<Event>) {
+        loop {
+            while let Some(task) = self.tasks.pop_front() {
+                match task {
+                    Task::Proceed(id) => self.proceed(now, id, calendar),
+                    Task::Finish(id, end) => self.finish(now, id, end, calendar),
+                }
+            }
+            if !self.pump {
+                return;
+            }
+            self.serve_queue(now);
+            self.watch_expiry(calendar);
+        }
+    }
+
+    /// The gates in front of a stage, in order: after retrieval, then at the call.
+    #[inline]
+    pub(crate) fn site_of(&self, stage: StageId) -> Option<Site> {
+        match self.stages[stage.index()] {
+            StageState::Reranker(_) => Some(Site::RerankCall),
+            StageState::Slots(_) | StageState::Batching(_) => Some(Site::LlmCall),
+            StageState::Server(_) => None,
+        }
+    }
+
+    /// The stage that the attempt is at, or comes to next; `None` at the end of its path.
+    #[inline]
+    pub(crate) fn stage_at(&self, id: AttemptId) -> Option<StageId> {
+        let attempt = &self.attempts[id];
+        let endpoint = &self.plan.endpoints[usize::from(attempt.view.endpoint)];
+        endpoint.paths[attempt.level.index()].get(usize::from(attempt.step)).copied()
+    }
+
+    /// Whether the request counts in the metrics: born after the warm-up.
+    #[inline]
+    pub(crate) fn counts(&self, born: Time) -> bool {
+        born >= self.plan.warm
+    }
+
+    /// Requests in the system.
+    pub fn in_system(&self) -> u64 {
+        self.present
+    }
+
+    /// The level at which the governor answers now.
+    pub fn level(&self) -> Level {
+        self.governor.levels_now()
+    }
+}

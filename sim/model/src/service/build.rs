@@ -1,0 +1,411 @@
+//! The service made from a scenario: everything in place, nothing moving yet.
+
+use super::{
+    Breakdown, EndpointPlan, Event, Executor, Measures, PatiencePlan, Plan, ResendPlan, Service, StageState,
+};
+use crate::attempts::Attempts;
+use crate::clients::birth::Nursery;
+use crate::clients::source::Arrivals;
+use crate::ids::DeviceId;
+use crate::llm::batching::{BatchingConfig, QueueOrder};
+use crate::llm::batching_stage::BatchingStage;
+use crate::llm::slots::SlotsStage;
+use crate::measure::{Group, StageMeasure};
+use crate::memory::DeviceMemory;
+use crate::outcome::{Digest, Tally};
+use crate::scenario::{Endpoint, Inputs, LlmBatching, Loaded, Scenario, Source, Stage};
+use crate::stages::reranker::RerankStage;
+use crate::stages::server::ServerStage;
+use crate::telemetry::Meter;
+use crate::timeline::Timeline;
+use forebay_engine::{DistError, Simulation, Span, Stream, Time, TimeWeighted, Welford};
+use forebay_policies::{Governor, PolicyError, Signals, Site};
+use indexmap::IndexMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Why a service could not be made from a scenario. [`Loaded::read`] finds all of these first and says
+/// where they are; they can still come from a scenario that was put together in code.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A distribution is not one.
+    #[error("a distribution is wrong: {0}")]
+    Dist(#[from] DistError),
+    /// The policy cannot be built.
+    #[error("policy: {0}")]
+    Policy(#[from] PolicyError),
+    /// A batching engine cannot be built.
+    #[error("stages.{stage}: {why}")]
+    Engine {
+        /// Name of the stage.
+        stage: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A device group that the scenario does not have.
+    #[error("{place} names `{name}`, which the scenario does not have")]
+    UnknownName {
+        /// Path of the parameter.
+        place: String,
+        /// The name.
+        name: String,
+    },
+    /// A call graph that cannot be followed.
+    #[error("{place}: found {found}, allowed: {allowed}")]
+    Path {
+        /// Path of the parameter.
+        place: String,
+        /// What stands there.
+        found: String,
+        /// What may stand there.
+        allowed: String,
+    },
+}
+
+/// Most tenants that get a breakdown of their own.
+const TENANTS_SHOWN: usize = 256;
+
+/// First device of each group, and the number of devices.
+struct Fleet {
+    groups: IndexMap<String, Vec<DeviceId>>,
+    memory: Vec<DeviceMemory>,
+    empty_cache: Vec<Option<Span>>,
+}
+
+impl Fleet {
+    fn new(scenario: &Scenario) -> Self {
+        let mut fleet = Self { groups: IndexMap::new(), memory: Vec::new(), empty_cache: Vec::new() };
+        for (name, device) in &scenario.devices {
+            let first = fleet.memory.len() as u32;
+            fleet.groups.insert(name.clone(), (first..first + device.count).map(DeviceId).collect());
+            for _ in 0..device.count {
+                fleet.memory.push(DeviceMemory::new(device));
+                fleet.empty_cache.push(device.empty_cache_every_s.map(Span::from_secs_f64));
+            }
+        }
+        fleet
+    }
+
+    fn group(&self, place: &str, name: Option<&String>) -> Result<Vec<DeviceId>, BuildError> {
+        match name {
+            None => Ok(Vec::new()),
+            Some(name) => self
+                .groups
+                .get(name)
+                .cloned()
+                .ok_or_else(|| BuildError::UnknownName { place: place.to_owned(), name: name.clone() }),
+        }
+    }
+}
+
+/// The engine's full configuration: what the stage says, and the calibration for the rest.
+pub(crate) fn batching_config(
+    name: &str,
+    stage: &LlmBatching,
+    inputs: &Inputs,
+) -> Result<BatchingConfig, BuildError> {
+    let wrong = |why: String| BuildError::Engine { stage: name.to_owned(), why };
+    let calibration = match &stage.calibration {
+        Some(wanted) => Some(
+            inputs
+                .calibrations
+                .get(wanted)
+                .ok_or_else(|| wrong(format!("there is no calibration `{wanted}`")))?,
+        ),
+        None => None,
+    };
+    let need = |what: &str| wrong(format!("`{what}` is missing, and no calibration gives it"));
+    let mut config = match calibration {
+        Some(calibration) => calibration.clone(),
+        None => BatchingConfig {
+            cost: stage.cost.clone().ok_or_else(|| need("cost"))?,
+            max_seqs: stage.max_seqs.ok_or_else(|| need("max_seqs"))?,
+            max_batched_tokens: stage.max_batched_tokens.ok_or_else(|| need("max_batched_tokens"))?,
+            kv_blocks: stage.kv_blocks.ok_or_else(|| need("kv_blocks"))?,
+            block_tokens: 16,
+            prefix_hit_share: 0.0,
+            queue: QueueOrder::Arrival,
+            async_scheduling: true,
+            reserve_full_prompt: true,
+            resume_from_cache: true,
+        },
+    };
+    if let Some(cost) = &stage.cost {
+        config.cost = cost.clone();
+    }
+    config.max_seqs = stage.max_seqs.unwrap_or(config.max_seqs);
+    config.max_batched_tokens = stage.max_batched_tokens.unwrap_or(config.max_batched_tokens);
+    config.kv_blocks = stage.kv_blocks.unwrap_or(config.kv_blocks);
+    config.block_tokens = stage.block_tokens.unwrap_or(config.block_tokens);
+    config.prefix_hit_share = stage.prefix_hit_share.unwrap_or(config.prefix_hit_share);
+    config.queue = stage.queue.unwrap_or(config.queue);
+    Ok(config)
+}
+
+impl Service {
+    /// A simulation of one replication of a scenario, ready to run.
+    ///
+    /// # Errors
+    /// When the scenario cannot be built; see [`BuildError`].
+    pub fn simulation(loaded: &Loaded, seed: u64, replication: u64) -> Result<Simulation<Self>, BuildError> {
+        let service = Self::new(loaded, seed, replication)?;
+        let mut simulation = Simulation::new(service);
+        simulation.world.schedule_first(&loaded.scenario, &mut simulation.calendar);
+        Ok(simulation)
+    }
+
+    fn new(loaded: &Loaded, seed: u64, replication: u64) -> Result<Self, BuildError> {
+        let scenario = &loaded.scenario;
+        let mut fleet = Fleet::new(scenario);
+        let (stages, watched) = build_stages(scenario, &loaded.inputs, &mut fleet)?;
+        let governor = Governor::new(&scenario.policy)?;
+        let traces: Vec<_> = scenario
+            .workload
+            .sources
+            .values()
+            .map(|source| match source {
+                Source::Trace { trace, .. } => loaded.inputs.traces.get(trace).cloned(),
+                _ => None,
+            })
+            .collect();
+        let end = Time::ZERO + Span::from_secs_f64(scenario.run.duration_s);
+        let mut sources = Vec::new();
+        let mut luck = Vec::new();
+        for (index, (source, trace)) in scenario.workload.sources.values().zip(&traces).enumerate() {
+            let stream = Stream::new(seed, replication, "arrivals", index as u64);
+            sources.push(Arrivals::new(source, trace.clone(), stream, end)?);
+            luck.push(Stream::new(seed, replication, "luck", index as u64));
+        }
+        let class_names: Vec<_> = traces.iter().map(|t| t.as_ref().map(|t| t.classes().to_vec())).collect();
+        let nursery = Nursery::new(scenario, &class_names)?;
+        let plan = build_plan(scenario, &governor, &fleet, (seed, replication))?;
+        let stage_measures = stages.iter().map(|(_, capacity)| StageMeasure::new(*capacity)).collect();
+        let executor_slots = u64::from(scenario.gateway.executor_slots.unwrap_or(u32::MAX));
+        let step = Span::from_nanos((end.as_nanos() / u64::from(scenario.run.timeline_points)).max(1));
+        Ok(Self {
+            due: vec![None; sources.len()],
+            sources,
+            luck,
+            nursery: Arc::new(nursery),
+            born: 0,
+            attempts: Attempts::default(),
+            present: 0,
+            signals: Signals::new(&scenario.policy.signals),
+            governor,
+            commands: Vec::new(),
+            executor: Executor { busy: 0, measure: StageMeasure::new(executor_slots) },
+            devices: fleet.memory,
+            watched,
+            meter: Meter::new(&scenario.telemetry, Stream::new(seed, replication, "telemetry noise", 0)),
+            timeline: Timeline::new(step, scenario.run.timeline_points as usize),
+            measure: measures(scenario, stage_measures),
+            stages: stages.into_iter().map(|(state, _)| state).collect(),
+            tasks: VecDeque::new(),
+            pump: false,
+            expiry: None,
+            plan: Arc::new(plan),
+        })
+    }
+
+    fn schedule_first(&mut self, scenario: &Scenario, calendar: &mut forebay_engine::Calendar<Event>) {
+        calendar.schedule(self.plan.warm, Event::Warm);
+        for index in 0..self.sources.len() {
+            self.due[index] = self.sources[index].next(Time::ZERO);
+            if let Some(due) = self.due[index] {
+                calendar.schedule(due.at, Event::Arrive(index as u16));
+            }
+            // Users begin at a random point of their thinking, so that they do not all ask at once.
+            for user in 0..self.sources[index].users() {
+                self.think(Time::ZERO, index as u16, (user, 0), calendar);
+            }
+        }
+        if self.plan.samples {
+            calendar.schedule(Time::ZERO + self.meter.period, Event::Sample);
+        }
+        if let Some(period) = self.governor.tick_period_ns() {
+            calendar.schedule(Time::from_nanos(period), Event::Tick);
+        }
+        for (index, period) in self.plan.empty_cache.iter().enumerate() {
+            if let Some(period) = period {
+                calendar.schedule(Time::ZERO + *period, Event::EmptyCache(index as u32));
+            }
+        }
+        calendar.schedule(Time::ZERO + self.timeline.step, Event::Point);
+        calendar.schedule(Time::ZERO + Span::from_secs_f64(scenario.run.duration_s), Event::Close);
+    }
+}
+
+fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
+    // A dimension with one key is the total; it needs no groups of its own.
+    let groups = |n: usize| if n > 1 { vec![Group::coarse(); n] } else { Vec::new() };
+    let tenants = scenario.workload.population.tenants as usize;
+    Measures {
+        tally: Tally::new(stages.len()),
+        digest: Digest::EMPTY,
+        total: Group::fine(),
+        by: Breakdown {
+            class: groups(scenario.workload.classes.len()),
+            tier: groups(scenario.workload.population.tiers.len()),
+            level: vec![Group::coarse(); 4],
+            endpoint: groups(scenario.endpoints.len()),
+            tenant: groups(if tenants <= TENANTS_SHOWN { tenants } else { 0 }),
+        },
+        stages,
+        in_system: TimeWeighted::new(Time::ZERO, 0),
+        in_system_closed: None,
+        sojourn_ns: 0,
+        presence: TimeWeighted::new(Time::ZERO, 0),
+        tpot_s: Welford::new(),
+        latency_s: Welford::new(),
+        tokens_in: 0,
+        tokens_out: 0,
+        vram: Welford::new(),
+        vram_max: 0.0,
+        kv: Welford::new(),
+        kv_max: 0.0,
+        commands: 0,
+        out_of_memory: 0,
+        restarts: 0,
+        attempts: 0,
+    }
+}
+
+type Stages = Vec<(StageState, u64)>;
+
+/// Stages with their capacities, and the devices of the LLM fleet.
+fn build_stages(
+    scenario: &Scenario,
+    inputs: &Inputs,
+    fleet: &mut Fleet,
+) -> Result<(Stages, Vec<DeviceId>), BuildError> {
+    let mut stages = Vec::new();
+    let mut watched = Vec::new();
+    for (name, stage) in &scenario.stages {
+        let place = format!("stages.{name}");
+        stages.push(match stage {
+            Stage::Server(server) | Stage::Embedder(server) | Stage::Rules(server) => {
+                (StageState::Server(ServerStage::server(server, scenario)?), u64::from(server.servers))
+            }
+            Stage::VectorStore(store) => {
+                (StageState::Server(ServerStage::vector_store(store)?), u64::from(store.connections))
+            }
+            Stage::Reranker(reranker) => {
+                let devices = fleet.group(&place, reranker.device.as_ref())?;
+                for device in used(&devices, reranker.gpus) {
+                    fleet.memory[device.0 as usize].load(reranker.weights_gb);
+                }
+                (StageState::Reranker(RerankStage::new(reranker, &devices)?), u64::from(reranker.gpus))
+            }
+            Stage::LlmSlots(slots) => {
+                let devices = fleet.group(&place, slots.memory.as_ref().map(|m| &m.device))?;
+                if let Some(memory) = &slots.memory {
+                    for replica in 0..slots.replicas as usize {
+                        let device = devices[replica % devices.len()];
+                        fleet.memory[device.0 as usize].load(memory.weights_gb);
+                    }
+                }
+                watched.extend(used(&devices, slots.replicas));
+                let capacity = u64::from(slots.replicas) * u64::from(slots.slots);
+                (StageState::Slots(SlotsStage::new(slots, &devices)?), capacity)
+            }
+            Stage::LlmBatching(batching) => {
+                let devices = fleet.group(&place, batching.device.as_ref())?;
+                for device in used(&devices, batching.replicas) {
+                    let memory = &mut fleet.memory[device.0 as usize];
+                    memory.load(memory.capacity_gb() * batching.memory_share);
+                }
+                watched.extend(used(&devices, batching.replicas));
+                let config = batching_config(name, batching, inputs)?;
+                let capacity = u64::from(batching.replicas) * u64::from(config.max_seqs);
+                let stage = BatchingStage::new(batching, &config)
+                    .map_err(|why| BuildError::Engine { stage: name.clone(), why })?;
+                (StageState::Batching(stage), capacity)
+            }
+        });
+    }
+    watched.sort_by_key(|d| d.0);
+    watched.dedup();
+    Ok((stages, watched))
+}
+
+/// The devices of a group that `n` replicas, placed round robin, touch.
+fn used(devices: &[DeviceId], n: u32) -> Vec<DeviceId> {
+    devices.iter().take(n as usize).copied().collect()
+}
+
+fn build_plan(
+    scenario: &Scenario,
+    governor: &Governor,
+    fleet: &Fleet,
+    key: (u64, u64),
+) -> Result<Plan, BuildError> {
+    let people = &scenario.workload.people;
+    let gateway = &scenario.gateway;
+    let end = Time::ZERO + Span::from_secs_f64(scenario.run.duration_s);
+    let batching = scenario.stages.values().any(|s| matches!(s, Stage::LlmBatching(_)));
+    let quality = &scenario.quality;
+    Ok(Plan {
+        endpoints: scenario
+            .endpoints
+            .iter()
+            .map(|(name, endpoint)| endpoint_plan(scenario, name, endpoint))
+            .collect::<Result<_, _>>()?,
+        stage_names: scenario.stages.keys().cloned().collect(),
+        ingress: gateway.ingress_delay_s.as_ref().map(forebay_engine::Dist::sampler).transpose()?,
+        executor_slots: gateway.executor_slots,
+        deadline: gateway.deadline_s.map(Span::from_secs_f64),
+        in_time: gateway.in_time_s.map(Span::from_secs_f64),
+        patience: match &people.patience {
+            None => None,
+            Some(patience) => Some(PatiencePlan {
+                give_up: patience.give_up_after_s.sampler()?,
+                until: patience.until,
+                noticed: patience.noticed,
+            }),
+        },
+        resend: match &people.resend {
+            None => None,
+            Some(resend) => Some(ResendPlan {
+                probability: resend.probability,
+                after: resend.after_s.sampler()?,
+                at_most: resend.at_most,
+            }),
+        },
+        retries: scenario.workload.retries.clone(),
+        quality: [quality.l1, quality.l2, quality.l3, quality.l4],
+        kept_without_rerank: quality.kept_without_rerank.0,
+        warm: Time::ZERO + Span::from_secs_f64(scenario.run.warmup_s),
+        end,
+        empty_cache: fleet.empty_cache.clone(),
+        samples: !scenario.devices.is_empty() || batching || reads_signals(scenario, governor),
+        gated: Site::ALL.map(|site| governor.site_is_gated(site)),
+        key,
+    })
+}
+
+fn endpoint_plan(scenario: &Scenario, name: &str, endpoint: &Endpoint) -> Result<EndpointPlan, BuildError> {
+    let mut paths = [const { Vec::new() }; 4];
+    for (level, path) in forebay_policies::Level::ALL.iter().zip(&mut paths) {
+        let level = level.name();
+        *path = scenario.expand(name, level, endpoint.path(level)).map_err(|wrong| BuildError::Path {
+            place: format!("endpoints.{name}.{level}"),
+            found: wrong.found,
+            allowed: wrong.allowed,
+        })?;
+    }
+    let reranks = paths[0].iter().any(|stage| matches!(scenario.stages[stage.index()], Stage::Reranker(_)));
+    Ok(EndpointPlan {
+        paths,
+        documents: endpoint.documents,
+        documents_kept: endpoint.documents_kept,
+        documents_l2: endpoint.documents_l2,
+        reranks,
+        tokens_per_document: endpoint.tokens_per_document,
+    })
+}
+
+/// Whether a policy may want to know a signal.
+fn reads_signals(scenario: &Scenario, governor: &Governor) -> bool {
+    governor.tick_period_ns().is_some() || !scenario.policy.admission.is_empty()
+}

@@ -1,0 +1,246 @@
+//! Ends: what an attempt gives back, whether its request is tried again, and what is recorded.
+
+use super::{Event, Service, moment};
+use crate::attempts::{Attempt, Phase, Question, Request};
+use crate::clients::birth::purpose;
+use crate::ids::AttemptId;
+use crate::measure::Ended;
+use crate::outcome::End;
+use crate::service::StageState;
+use forebay_engine::{Calendar, Span, Time};
+use forebay_policies::{Level, RequestView};
+
+/// The last of a request: what is recorded of it.
+pub(super) struct Last {
+    pub(super) request: Request,
+    pub(super) view: RequestView,
+    pub(super) level: Level,
+    pub(super) end: End,
+    /// Of an answer: first token, time waited, whether documents were reranked, whether a model spoke.
+    pub(super) answer: Option<Answer>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Answer {
+    first_token: Time,
+    waited: Span,
+    /// It should have been reranked, and was not.
+    rerank_skipped: bool,
+}
+
+impl Service {
+    /// A call ends at a server or slot.
+    #[inline]
+    pub(super) fn done(&mut self, now: Time, id: AttemptId, calendar: &mut Calendar<Event>) {
+        let Some(attempt) = self.attempts.get_mut(id) else { return };
+        let Phase::Serving(stage) = attempt.phase else { return };
+        attempt.done = None;
+        match self.stages[stage.index()] {
+            StageState::Server(_) => self.server_done(now, id, stage, calendar),
+            StageState::Slots(_) => self.slot_done(now, id, stage, calendar),
+            StageState::Reranker(_) | StageState::Batching(_) => {}
+        }
+    }
+
+    /// An attempt has used up its time.
+    pub(super) fn deadline(&mut self, id: AttemptId) {
+        let Some(attempt) = self.attempts.get_mut(id) else { return };
+        attempt.deadline = None;
+        self.tasks.push_back(super::Task::Finish(id, End::TimedOut));
+    }
+
+    /// An attempt ends: it gives back what it holds; its request is tried again, or ends with it.
+    pub(super) fn finish(&mut self, now: Time, id: AttemptId, end: End, calendar: &mut Calendar<Event>) {
+        if self.attempts.get(id).is_none() {
+            return;
+        }
+        self.detach(now, id, calendar);
+        let attempt = &mut self.attempts[id];
+        for handle in [
+            attempt.done.take(),
+            attempt.timer.take(),
+            attempt.patience.take(),
+            attempt.deadline.take(),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            calendar.cancel(handle);
+        }
+        let (request, view, level, orphan) = (attempt.request, attempt.view, attempt.level, attempt.orphan);
+        let answer = (end == End::Answered).then(|| self.answer(id, now));
+        if self.attempts[id].holds_slot {
+            self.executor.busy -= 1;
+            self.executor.measure.busy.set(now, u64::from(self.executor.busy));
+            self.pump = true;
+        }
+        self.governor.left(moment(now), id.ticket());
+        self.attempts.remove(id);
+        self.wake_held(now, calendar);
+        if orphan {
+            return;
+        }
+        let again = match end {
+            End::Answered => None,
+            End::Abandoned => self.ask_again(now, request, view, calendar),
+            _ => self.retry(now, request, view, end, calendar),
+        };
+        if again.is_none() {
+            self.record(now, &Last { request, view, level, end, answer }, calendar);
+        }
+    }
+
+    fn answer(&self, id: AttemptId, now: Time) -> Answer {
+        let attempt = &self.attempts[id];
+        Answer {
+            first_token: attempt.first_token.min(now),
+            waited: attempt.waited,
+            rerank_skipped: attempt.level == Level::L1 && !attempt.reranked && self.has_rerank(attempt),
+        }
+    }
+
+    fn has_rerank(&self, attempt: &Attempt) -> bool {
+        let endpoint = &self.plan.endpoints[usize::from(attempt.view.endpoint)];
+        endpoint.reranks
+    }
+
+    /// Takes an attempt out of wherever it is.
+    fn detach(&mut self, now: Time, id: AttemptId, calendar: &mut Calendar<Event>) {
+        match self.attempts[id].phase {
+            Phase::Ingress | Phase::Between | Phase::Backoff | Phase::Held(_) => {}
+            Phase::Queued => {
+                self.governor.left(moment(now), id.ticket());
+                self.left_queue(now, id);
+            }
+            Phase::Waiting(stage) => {
+                let attempt = &self.attempts[id];
+                let (wait, docs) = (now.since(attempt.entered), attempt.docs);
+                let counts = attempt.arrived >= self.plan.warm;
+                self.attempts[id].phase = Phase::Between;
+                let measure = &mut self.measure.stages[stage.index()];
+                if counts {
+                    measure.waited(wait);
+                }
+                match &mut self.stages[stage.index()] {
+                    StageState::Server(server) => {
+                        server.line.leave();
+                        measure.queue.set(now, u64::from(server.line.len()));
+                    }
+                    StageState::Slots(slots) => {
+                        slots.line.leave();
+                        measure.queue.set(now, u64::from(slots.line.len()));
+                    }
+                    StageState::Reranker(_) => self.leave_reranker(now, stage, docs),
+                    StageState::Batching(_) => self.abort_batching(now, id, stage, calendar),
+                }
+                self.call_ended(now, id, false, false, calendar);
+            }
+            Phase::Serving(stage) => {
+                match self.stages[stage.index()] {
+                    StageState::Server(_) => {
+                        if let Some(done) = self.attempts[id].done.take() {
+                            calendar.cancel(done);
+                        }
+                        self.free_server(now, stage, calendar);
+                    }
+                    StageState::Slots(_) => {
+                        self.end_slot(now, id, stage, false, calendar);
+                        self.fill_slots(now, stage, calendar);
+                    }
+                    // A batch that has begun runs to its end.
+                    StageState::Reranker(_) => {}
+                    StageState::Batching(_) => self.abort_batching(now, id, stage, calendar),
+                }
+                self.call_ended(now, id, false, false, calendar);
+                self.attempts[id].phase = Phase::Between;
+            }
+        }
+    }
+
+    /// A request has its end.
+    pub(super) fn record(&mut self, now: Time, last: &Last, calendar: &mut Calendar<Event>) {
+        let Last { request, view, level, end, answer } = last;
+        let latency = now.since(request.born);
+        self.present -= 1;
+        let measure = &mut self.measure;
+        measure.in_system.set(now, self.present);
+        measure.presence.set(now, self.present);
+        measure.sojourn_ns += u128::from(latency.as_nanos());
+        measure.tally.count(*end, *level);
+        measure.digest.fold_end(request.index, *end, *level, now.as_nanos());
+        let answered = *end == End::Answered;
+        self.meter.now.ended += 1;
+        self.meter.now.errors += u64::from(!answered);
+        if answered {
+            self.meter.answered(latency);
+        }
+        let (first_token, waited, skipped) =
+            answer.map_or((now, Span::ZERO, false), |a| (a.first_token, a.waited, a.rerank_skipped));
+        let ended = Ended {
+            end: *end,
+            level: *level,
+            right: answered && self.is_right(request, *level, skipped),
+            in_time: self.plan.in_time.is_none_or(|limit| latency <= limit),
+            latency,
+            ttft: first_token.since(request.born),
+            waited,
+        };
+        self.timeline.record(&ended);
+        if self.counts(request.born) {
+            self.record_counted(now, request, view, &ended, first_token);
+        }
+        if let Some(asker) = request.asker {
+            self.think(now, request.source, asker, calendar);
+        }
+    }
+
+    fn record_counted(
+        &mut self,
+        now: Time,
+        request: &Request,
+        view: &RequestView,
+        ended: &Ended,
+        first_token: Time,
+    ) {
+        let measure = &mut self.measure;
+        measure.total.record(ended);
+        let by = &mut measure.by;
+        for (groups, key) in [
+            (&mut by.class, usize::from(request.class)),
+            (&mut by.tier, usize::from(view.tier)),
+            (&mut by.endpoint, usize::from(view.endpoint)),
+            (&mut by.tenant, view.tenant as usize),
+        ] {
+            if let Some(group) = groups.get_mut(key) {
+                group.record(ended);
+            }
+        }
+        if ended.end != End::Answered {
+            return;
+        }
+        by.level[ended.level.index()].record(ended);
+        measure.latency_s.add(ended.latency.as_secs_f64());
+        if matches!(ended.level, Level::L1 | Level::L2) {
+            measure.tokens_in += u64::from(view.tokens_in);
+            measure.tokens_out += u64::from(request.tokens_out);
+            if request.tokens_out > 1 && first_token < now {
+                let tail = now.since(first_token).as_secs_f64();
+                measure.tpot_s.add(tail / f64::from(request.tokens_out - 1));
+            }
+        }
+    }
+
+    /// Whether an answer at this level is right: the request's luck against the level's quality.
+    fn is_right(&self, request: &Request, level: Level, rerank_skipped: bool) -> bool {
+        let quality = &self.plan.quality[level.index()];
+        let mut share = match request.question {
+            Question::Faq => quality.faq,
+            Question::Generative => quality.generative,
+            Question::New => quality.new,
+        };
+        if rerank_skipped {
+            share *= self.plan.kept_without_rerank;
+        }
+        share >= 1.0 || request.chance.uniform(purpose::RIGHT) < share
+    }
+}

@@ -1,0 +1,167 @@
+//! What happens by the clock: samples and their delivery, ticks of the feedback loops, points of the
+//! timeline, the end of the warm-up and of the measured window.
+
+use super::{Event, Service, StageState, moment};
+use crate::ids::DeviceId;
+use crate::timeline::Point;
+use forebay_engine::{Calendar, Time, Welford};
+use forebay_policies::Reading;
+use forebay_policies::signal::SignalKind;
+
+impl Service {
+    /// Nothing more can happen: arrivals are over and nobody is left.
+    fn is_over(&self, now: Time) -> bool {
+        now >= self.plan.end && self.attempts.iter().next().is_none()
+    }
+
+    /// Memory share that NVML shows: mean over the LLM devices, and that of the fullest.
+    fn memory_shown(&self, now: Time) -> Option<(f64, f64)> {
+        if self.watched.is_empty() {
+            return None;
+        }
+        let (mut sum, mut most) = (0.0, 0.0_f64);
+        for device in &self.watched {
+            let shown = self.devices[device.0 as usize].shown(now);
+            sum += shown;
+            most = most.max(shown);
+        }
+        Some((sum / self.watched.len() as f64, most))
+    }
+
+    /// Share of KV blocks in use, mean over the replicas of all batching engines.
+    fn kv_share(&self, now: Time) -> Option<f64> {
+        let (mut sum, mut n) = (0.0, 0_u32);
+        for state in &self.stages {
+            if let StageState::Batching(batching) = state {
+                for replica in &batching.replicas {
+                    sum += replica.engine.kv_share(now.as_nanos());
+                    n += 1;
+                }
+            }
+        }
+        (n > 0).then(|| sum / f64::from(n))
+    }
+
+    /// Share of the LLM's slots that are busy.
+    fn llm_busy(&self) -> Option<f64> {
+        let (mut busy, mut capacity) = (0, 0);
+        for (state, measure) in self.stages.iter().zip(&self.measure.stages) {
+            match state {
+                StageState::Slots(slots) => {
+                    busy += u64::from(slots.busy);
+                    capacity += measure.capacity;
+                }
+                StageState::Batching(batching) => {
+                    busy += batching.replicas.iter().map(|r| u64::from(r.engine.running())).sum::<u64>();
+                    capacity += measure.capacity;
+                }
+                StageState::Server(_) | StageState::Reranker(_) => {}
+            }
+        }
+        (capacity > 0).then(|| busy as f64 / capacity as f64)
+    }
+
+    /// The meters are read.
+    pub(super) fn sample(&mut self, now: Time, calendar: &mut Calendar<Event>) {
+        let memory = self.memory_shown(now);
+        let kv = self.kv_share(now);
+        if self.counts(now) && now <= self.plan.end {
+            if let Some((mean, most)) = memory {
+                self.measure.vram.add(mean);
+                self.measure.vram_max = self.measure.vram_max.max(most);
+            }
+            if let Some(kv) = kv {
+                self.measure.kv.add(kv);
+                self.measure.kv_max = self.measure.kv_max.max(kv);
+            }
+        }
+        let shares = self.meter.close_period();
+        let mut reading = Reading::new(moment(now));
+        let mut set = |kind: SignalKind, value: Option<f64>| reading.values[kind.index()] = value;
+        set(SignalKind::Vram, memory.map(|m| self.meter.noisy(m.0)));
+        set(SignalKind::VramMax, memory.map(|m| self.meter.noisy(m.1)));
+        set(SignalKind::Kv, kv);
+        set(SignalKind::LlmBusy, self.llm_busy());
+        set(SignalKind::QueueLength, Some(self.governor.queued() as f64));
+        set(SignalKind::ErrorRate, shares.error_rate);
+        set(SignalKind::LatencyP95, shares.latency_p95_s);
+        set(SignalKind::ArrivalRate, Some(shares.arrival_rate_per_s));
+        set(SignalKind::LlmTimeouts, Some(shares.llm_timeouts));
+        self.meter.in_transit.push_back(reading);
+        calendar.after(self.meter.delay, Event::Deliver);
+        if !self.is_over(now) {
+            calendar.schedule(self.meter.next(now), Event::Sample);
+        }
+    }
+
+    /// A reading arrives at the gateway.
+    pub(super) fn deliver(&mut self, now: Time) {
+        if let Some(reading) = self.meter.in_transit.pop_front() {
+            self.signals.deliver(moment(now), &reading);
+            self.pump = true;
+        }
+    }
+
+    /// The feedback loops run.
+    pub(super) fn tick(&mut self, now: Time, calendar: &mut Calendar<Event>) {
+        self.governor.tick(moment(now), &self.signals, &mut self.commands);
+        if self.counts(now) {
+            self.measure.commands += self.commands.len() as u64;
+        }
+        self.commands.clear();
+        self.wake_held(now, calendar);
+        self.pump = true;
+        if let Some(period) = self.governor.tick_period_ns()
+            && !self.is_over(now)
+        {
+            calendar.after(forebay_engine::Span::from_nanos(period), Event::Tick);
+        }
+    }
+
+    /// The next point of the timeline.
+    pub(super) fn point(&mut self, now: Time, calendar: &mut Calendar<Event>) {
+        let state = Point {
+            in_system: self.present,
+            queued: self.governor.queued() as u64,
+            vram: self.memory_shown(now).map(|m| m.0),
+            kv: self.kv_share(now),
+            ..Point::default()
+        };
+        self.timeline.close_step(now, state);
+        let next = now + self.timeline.step;
+        if next <= self.plan.end || !self.is_over(now) {
+            calendar.schedule(next, Event::Point);
+        }
+    }
+
+    pub(super) fn empty_cache(&mut self, now: Time, device: DeviceId, calendar: &mut Calendar<Event>) {
+        let index = device.0 as usize;
+        self.devices[index].empty_cache(now);
+        if let Some(period) = self.plan.empty_cache[index]
+            && !self.is_over(now)
+        {
+            calendar.after(period, Event::EmptyCache(device.0));
+        }
+    }
+
+    /// The warm-up is over: what was measured so far is forgotten, the ledger and the digest are not.
+    pub(super) fn warm(&mut self, now: Time) {
+        for stage in &mut self.measure.stages {
+            stage.restart(now);
+        }
+        self.executor.measure.restart(now);
+        self.measure.in_system.reset(now);
+        self.measure.vram = Welford::new();
+        self.measure.kv = Welford::new();
+    }
+
+    /// Arrivals are over: time averages are fixed here, so that the draining does not dilute them.
+    pub(super) fn close(&mut self, now: Time) {
+        for stage in &mut self.measure.stages {
+            stage.close(now);
+        }
+        self.executor.measure.close(now);
+        let in_system = &self.measure.in_system;
+        self.measure.in_system_closed = Some((in_system.mean(now), in_system.variance(now)));
+    }
+}

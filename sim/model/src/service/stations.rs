@@ -1,0 +1,272 @@
+//! Server stations and the reranker, as stages of the service.
+
+use super::{Event, Service, StageState, Task};
+use crate::attempts::{Attempts, Phase};
+use crate::clients::birth::purpose;
+use crate::ids::{AttemptId, StageId};
+use crate::outcome::{End, Failure};
+use crate::stages::reranker::RerankStage;
+use crate::stages::server::ServerStage;
+use forebay_engine::{Calendar, Time};
+use forebay_policies::Level;
+
+/// Whether a waiting line's entry still waits there.
+#[inline]
+pub(super) fn waits(attempts: &Attempts, id: AttemptId, step: u8, stage: StageId) -> bool {
+    attempts.get(id).is_some_and(|a| a.step == step && a.phase == Phase::Waiting(stage))
+}
+
+/// Purpose of the draw that decides a call's time at a stage.
+#[inline]
+pub(super) fn stage_purpose(stage: StageId) -> u32 {
+    purpose::STAGES + u32::from(stage.0)
+}
+
+impl Service {
+    #[inline]
+    fn server(&mut self, stage: StageId) -> &mut ServerStage {
+        match &mut self.stages[stage.index()] {
+            StageState::Server(server) => server,
+            _ => unreachable!("a call's phase names the stage that serves it"),
+        }
+    }
+
+    fn reranker(&mut self, stage: StageId) -> &mut RerankStage {
+        match &mut self.stages[stage.index()] {
+            StageState::Reranker(reranker) => reranker,
+            _ => unreachable!("a call's phase names the stage that serves it"),
+        }
+    }
+
+    #[inline]
+    pub(super) fn enter_server(
+        &mut self,
+        now: Time,
+        id: AttemptId,
+        stage: StageId,
+        calendar: &mut Calendar<Event>,
+    ) {
+        let step = self.attempts[id].step;
+        let server = self.server(stage);
+        if server.busy < server.servers {
+            self.start_server(now, id, stage, calendar);
+        } else if server.line.len() < server.max_queue {
+            server.line.push(id, step);
+            let waiting = u64::from(server.line.len());
+            self.measure.stages[stage.index()].queue.set(now, waiting);
+        } else {
+            self.turn_away(id, stage);
+        }
+    }
+
+    #[inline]
+    fn start_server(&mut self, now: Time, id: AttemptId, stage: StageId, calendar: &mut Calendar<Event>) {
+        self.begin_service(now, id, stage);
+        let attempt = &self.attempts[id];
+        let (class, docs, chance) = (attempt.request.class, attempt.docs, attempt.luck);
+        let server = self.server(stage);
+        server.busy += 1;
+        let busy = u64::from(server.busy);
+        let time = server.service_time(class, docs, &mut chance.draw(stage_purpose(stage)));
+        self.measure.stages[stage.index()].busy.set(now, busy);
+        self.attempts[id].done = Some(calendar.after(time, Event::Done(id)));
+    }
+
+    /// A server has fallen free: the next call takes it.
+    #[inline]
+    pub(super) fn free_server(&mut self, now: Time, stage: StageId, calendar: &mut Calendar<Event>) {
+        let StageState::Server(server) = &mut self.stages[stage.index()] else { return };
+        server.busy -= 1;
+        let attempts = &self.attempts;
+        let next = server.line.pop(|id, step| waits(attempts, id, step, stage));
+        let (busy, waiting) = (server.busy, server.line.len());
+        let measure = &mut self.measure.stages[stage.index()];
+        if let Some(id) = next {
+            measure.queue.set(now, u64::from(waiting));
+            self.start_server(now, id, stage, calendar);
+        } else {
+            measure.busy.set(now, u64::from(busy));
+        }
+    }
+
+    /// A call ends at a server.
+    #[inline]
+    pub(super) fn server_done(
+        &mut self,
+        now: Time,
+        id: AttemptId,
+        stage: StageId,
+        calendar: &mut Calendar<Event>,
+    ) {
+        if self.server(stage).retrieves {
+            self.attempts[id].retrieved = true;
+        }
+        self.served(now, id, calendar);
+        self.free_server(now, stage, calendar);
+    }
+
+    pub(super) fn enter_reranker(
+        &mut self,
+        now: Time,
+        id: AttemptId,
+        stage: StageId,
+        calendar: &mut Calendar<Event>,
+    ) {
+        let (step, docs) = (self.attempts[id].step, self.attempts[id].docs.max(1));
+        let reranker = self.reranker(stage);
+        if reranker.line.len() >= reranker.max_queue && reranker.idle.is_empty() {
+            self.turn_away(id, stage);
+            return;
+        }
+        reranker.line.push(id, step);
+        reranker.waiting_docs += u64::from(docs);
+        let waiting = u64::from(reranker.line.len());
+        self.measure.stages[stage.index()].queue.set(now, waiting);
+        self.start_batches(now, stage, calendar);
+    }
+
+    /// A call that waited for the reranker has left.
+    pub(super) fn leave_reranker(&mut self, now: Time, stage: StageId, docs: u16) {
+        let reranker = self.reranker(stage);
+        reranker.line.leave();
+        reranker.waiting_docs -= u64::from(docs.max(1));
+        let waiting = u64::from(reranker.line.len());
+        self.measure.stages[stage.index()].queue.set(now, waiting);
+    }
+
+    pub(super) fn batch_due(&mut self, now: Time, stage: StageId, calendar: &mut Calendar<Event>) {
+        self.reranker(stage).due = None;
+        self.start_batches(now, stage, calendar);
+    }
+
+    /// Starts batches while a GPU is idle and a batch is full or its time has come.
+    fn start_batches(&mut self, now: Time, stage: StageId, calendar: &mut Calendar<Event>) {
+        loop {
+            let StageState::Reranker(reranker) = &mut self.stages[stage.index()] else { return };
+            if reranker.idle.is_empty() || reranker.line.len() == 0 {
+                return;
+            }
+            let attempts = &self.attempts;
+            let Some(head) = reranker.line.front(|id, step| waits(attempts, id, step, stage)) else { return };
+            let due = attempts[head].entered + reranker.max_wait;
+            if reranker.waiting_docs < u64::from(reranker.max_docs) && now < due {
+                let scheduled = reranker.due.is_some_and(|(at, _)| at <= due);
+                if !scheduled {
+                    if let Some((_, handle)) = reranker.due.take() {
+                        calendar.cancel(handle);
+                    }
+                    reranker.due = Some((due, calendar.schedule(due, Event::BatchDue(stage.0))));
+                }
+                return;
+            }
+            self.start_batch(now, stage, calendar);
+        }
+    }
+
+    fn start_batch(&mut self, now: Time, stage: StageId, calendar: &mut Calendar<Event>) {
+        let StageState::Reranker(reranker) = &mut self.stages[stage.index()] else { return };
+        let Some(gpu) = reranker.idle.pop() else { return };
+        let attempts = &self.attempts;
+        let mut batch = std::mem::take(&mut reranker.gpus[gpu as usize].batch);
+        let mut docs = 0_u64;
+        while let Some(next) = reranker.line.front(|id, step| waits(attempts, id, step, stage)) {
+            let more = u64::from(attempts[next].docs.max(1));
+            if !batch.is_empty() && docs + more > u64::from(reranker.max_docs) {
+                break;
+            }
+            let Some(id) = reranker.line.pop(|id, step| waits(attempts, id, step, stage)) else { break };
+            reranker.waiting_docs -= more;
+            docs += more;
+            batch.push((id, attempts[id].step));
+        }
+        let waiting = u64::from(reranker.line.len());
+        let workspace = reranker.workspace_per_document_gb * docs as f64;
+        let device = reranker.gpus[gpu as usize].device;
+        let first_chance = attempts[batch[0].0].luck;
+        let busy = (reranker.gpus.len() - reranker.idle.len()) as u64;
+        let measure = &mut self.measure.stages[stage.index()];
+        measure.queue.set(now, waiting);
+        measure.batches += 1;
+        measure.batched_calls += batch.len() as u64;
+        measure.busy.set(now, busy);
+        for &(id, _) in &batch {
+            self.begin_service(now, id, stage);
+        }
+        let mut slowdown = 1.0;
+        let mut held = 0.0;
+        if let Some(device) = device {
+            let memory = &mut self.devices[device.0 as usize];
+            if !memory.fits(now, workspace) {
+                memory.failures += 1;
+                self.measure.out_of_memory += 1;
+                self.fail_batch(now, stage, gpu, batch, calendar);
+                return;
+            }
+            if memory.llm_busy > 0 {
+                slowdown = memory.interference;
+            }
+            memory.rerank_busy += 1;
+            memory.take(now, workspace, 0.0);
+            held = workspace;
+            self.watch_memory(now, device, calendar);
+        }
+        let reranker = self.reranker(stage);
+        let time = reranker.batch_time(docs, slowdown, &mut first_chance.draw(stage_purpose(stage)));
+        reranker.gpus[gpu as usize].batch = batch;
+        reranker.gpus[gpu as usize].held_gb = held;
+        calendar.after(time, Event::BatchDone(stage.0, gpu));
+    }
+
+    /// A batch for which there is no memory: its calls fail, its GPU is idle again.
+    fn fail_batch(
+        &mut self,
+        now: Time,
+        stage: StageId,
+        gpu: u32,
+        mut batch: Vec<(AttemptId, u8)>,
+        calendar: &mut Calendar<Event>,
+    ) {
+        for &(id, _) in &batch {
+            self.call_ended(now, id, false, false, calendar);
+            self.attempts[id].phase = Phase::Between;
+            self.tasks.push_back(Task::Finish(id, End::Failed(Failure::OutOfMemory)));
+        }
+        batch.clear();
+        let reranker = self.reranker(stage);
+        reranker.gpus[gpu as usize].batch = batch;
+        reranker.idle.push(gpu);
+        let busy = (reranker.gpus.len() - reranker.idle.len()) as u64;
+        self.measure.stages[stage.index()].busy.set(now, busy);
+    }
+
+    /// A rerank GPU has done its batch.
+    pub(super) fn batch_done(&mut self, now: Time, stage: StageId, gpu: u32, calendar: &mut Calendar<Event>) {
+        let reranker = self.reranker(stage);
+        let place = &mut reranker.gpus[gpu as usize];
+        let mut batch = std::mem::take(&mut place.batch);
+        let (device, held) = (place.device, place.held_gb);
+        reranker.idle.push(gpu);
+        let busy = (reranker.gpus.len() - reranker.idle.len()) as u64;
+        self.measure.stages[stage.index()].busy.set(now, busy);
+        if let Some(device) = device {
+            let memory = &mut self.devices[device.0 as usize];
+            memory.rerank_busy -= 1;
+            memory.give_back(now, held, 0.0);
+        }
+        for &(id, step) in &batch {
+            let Some(attempt) = self.attempts.get_mut(id) else { continue };
+            if attempt.step != step || attempt.phase != Phase::Serving(stage) {
+                continue;
+            }
+            attempt.reranked = true;
+            let endpoint = &self.plan.endpoints[usize::from(attempt.view.endpoint)];
+            if attempt.level == Level::L1 {
+                attempt.docs = attempt.docs.min(endpoint.documents_kept);
+            }
+            self.served(now, id, calendar);
+        }
+        batch.clear();
+        self.reranker(stage).gpus[gpu as usize].batch = batch;
+        self.start_batches(now, stage, calendar);
+    }
+}

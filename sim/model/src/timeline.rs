@@ -1,0 +1,74 @@
+//! The timeline: what the service looked like, in a fixed number of equal steps.
+
+use crate::measure::Ended;
+use crate::outcome::End;
+use forebay_engine::{Span, Time};
+use serde::{Deserialize, Serialize};
+
+/// One step of the timeline. Counts are of the step, levels as of its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// End of the step, seconds.
+    pub t_s: f64,
+    /// Requests born.
+    pub offered: u64,
+    /// Requests answered, by level L1 to L4.
+    pub answered: [u64; 4],
+    /// Requests turned away.
+    pub rejected: u64,
+    /// Requests cut off, given up or broken.
+    pub lost: u64,
+    /// Mean latency of the step's answers, seconds; 0 without answers.
+    pub latency_mean_s: f64,
+    /// Requests in the system.
+    pub in_system: u64,
+    /// Requests in the governor's queue.
+    pub queued: u64,
+    /// Memory share that NVML shows, mean over the LLM devices; absent without devices.
+    pub vram: Option<f64>,
+    /// Share of KV blocks in use; absent without a batching engine.
+    pub kv: Option<f64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Timeline {
+    pub(crate) step: Span,
+    pub(crate) now: Point,
+    latency_sum_s: f64,
+    pub(crate) points: Vec<Point>,
+}
+
+impl Timeline {
+    pub(crate) fn new(step: Span, points: usize) -> Self {
+        Self { step, now: Point::default(), latency_sum_s: 0.0, points: Vec::with_capacity(points) }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, ended: &Ended) {
+        match ended.end {
+            End::Answered => {
+                self.now.answered[ended.level.index()] += 1;
+                self.latency_sum_s += ended.latency.as_secs_f64();
+            }
+            End::RejectedBy(..) | End::StageFull(_) => self.now.rejected += 1,
+            End::TimedOut | End::Abandoned | End::Failed(_) => self.now.lost += 1,
+        }
+    }
+
+    /// Closes the present step.
+    pub(crate) fn close_step(&mut self, at: Time, state: Point) {
+        let answered: u64 = self.now.answered.iter().sum();
+        let latency_mean_s = if answered > 0 { self.latency_sum_s / answered as f64 } else { 0.0 };
+        self.points.push(Point {
+            t_s: at.as_secs_f64(),
+            latency_mean_s,
+            in_system: state.in_system,
+            queued: state.queued,
+            vram: state.vram,
+            kv: state.kv,
+            ..self.now
+        });
+        self.now = Point::default();
+        self.latency_sum_s = 0.0;
+    }
+}
