@@ -9,6 +9,25 @@
 //! - 60 bits of nanoseconds are 36.5 years; later times are clamped to [`Calendar::HORIZON`].
 //! - After 2^40 events the pending ones are renumbered in their order: a sort every few hours.
 //! - 28 bits allow 268 million pending events.
+//!
+//! Chosen by measurement: nanoseconds of processor time to take the next event and schedule another,
+//! with this many pending, on a 2-core x86-64 (`cargo bench -p forebay-engine --bench calendar`).
+//! `exp`: increments exponential with mean 1 s; `mix`: nine in ten exponential with mean 1 ms, one in
+//! ten lognormal with median 3.6 s. The first row is this module with payloads and handles; the
+//! others move bare keys.
+//!
+//! | structure | exp 10 | 100 | 1e3 | 1e4 | 1e5 | mix 10 | 100 | 1e3 | 1e4 | 1e5 |
+//! | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+//! | this calendar | 17 | 19 | 25 | 39 | 56 | 10 | 11 | 16 | 24 | 36 |
+//! | 4-ary heap, replace-top | 15 | 16 | 22 | 34 | 47 | 6 | 7 | 12 | 20 | 31 |
+//! | 4-ary heap, pop and push | 18 | 22 | 27 | 38 | 51 | 10 | 21 | 29 | 39 | 45 |
+//! | std `BinaryHeap`, `PeekMut` | 17 | 24 | 25 | 42 | 68 | 5 | 7 | 14 | 26 | 38 |
+//! | std `BinaryHeap`, pop and push | 21 | 32 | 35 | 51 | 79 | 12 | 23 | 38 | 54 | 79 |
+//! | hierarchical 64-way wheel | 45 | 44 | 31 | 34 | 44 | 27 | 28 | 39 | 28 | 33 |
+//!
+//! Replacing the top instead of removing and inserting gains up to a factor of three where the
+//! successor is near, so `pop` leaves the removal to whatever is scheduled next. The wheel wins only
+//! from about 1e4 pending events up, more than a gateway has, and is twice as slow below 100.
 
 mod heap;
 mod slab;
@@ -262,8 +281,7 @@ impl<E> Default for Calendar<E> {
 
 #[inline]
 const fn pack(time: u64, sequence: u64, slot: u32) -> u128 {
-    let low = (sequence << SLOT_BITS) as u128 | slot as u128;
-    ((time as u128) << (SEQUENCE_BITS + SLOT_BITS)) | low
+    ((time as u128) << (SEQUENCE_BITS + SLOT_BITS)) | ((sequence as u128) << SLOT_BITS) | slot as u128
 }
 
 #[inline]

@@ -23,8 +23,8 @@ impl Sampler {
     /// Draws a value.
     ///
     /// Takes one number from `rng`, and is monotone in it, for every distribution with a closed-form
-    /// quantile and for truncations of any; a mixture takes one for the choice and then what the
-    /// chosen part takes; a gamma takes two or more.
+    /// quantile (a constant takes one too) and for truncations of any; a mixture takes one for the
+    /// choice and then what the chosen part takes; a gamma takes two or more.
     #[inline]
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         self.law.sample(rng)
@@ -32,7 +32,7 @@ impl Sampler {
 
     /// The value for the luck `u`, a uniform number in (0, 1): the quantile function, at the speed
     /// of sampling wherever it has a closed form (a gamma or a mixture takes microseconds).
-    /// Not decreasing in `u`.
+    /// Not decreasing in `u`, but for rounding in the last place.
     #[inline]
     pub fn at(&self, u: f64) -> f64 {
         self.law.at(u)

@@ -45,6 +45,7 @@ impl Histogram {
 
     /// Counts a time.
     #[inline]
+    #[expect(clippy::missing_panics_doc, reason = "the reason why it cannot is in the `expect`")]
     pub fn record(&mut self, value: Span) {
         let nanos = value.as_nanos();
         self.count += 1;
@@ -65,6 +66,7 @@ impl Histogram {
     }
 
     /// Adds all that `other` has counted. Digits may differ; the result has those of `self`.
+    #[expect(clippy::missing_panics_doc, reason = "the reason why it cannot is in the `expect`")]
     pub fn merge(&mut self, other: &Self) {
         if let Some(theirs) = &other.counts {
             let digits = self.digits;
