@@ -43,8 +43,19 @@ impl Failure {
 }
 
 impl Error for Failure {
+    /// Types that check themselves say "`field` is 3, allowed is 1 to 2" or "this, allowed is that": then
+    /// the parts go where they belong. Any other message is taken for what is allowed.
     fn custom<M: fmt::Display>(message: M) -> Self {
-        Self { path: Vec::new(), found: None, allowed: message.to_string() }
+        let message = message.to_string();
+        let Some((found, allowed)) = message.split_once(", allowed is ") else {
+            return Self { path: Vec::new(), found: None, allowed: message };
+        };
+        let field = found.strip_prefix('`').and_then(|rest| rest.split_once("` is "));
+        let (path, found) = match field {
+            Some((field, found)) => (field.rsplit('.').map(str::to_owned).collect(), found),
+            None => (Vec::new(), found),
+        };
+        Self { path, found: Some(found.to_owned()), allowed: allowed.to_owned() }
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {

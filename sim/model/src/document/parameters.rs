@@ -136,7 +136,10 @@ fn walk(
     };
     let Selection::Fits(fitting) = select(&alternatives, node) else { return };
     let Some(shape) = fitting.first() else { return };
-    let about = if shape.description().is_empty() { name.about } else { shape.description() };
+    let own = shape.description();
+    let about = if own.is_empty() { name.about } else { &own };
+    // A table where a number could stand is a distribution of that number.
+    let or_number = alternatives.iter().any(|shape| shape.takes("number") && !shape.is_any());
     match &node.content {
         Content::Table(entries) => {
             for property in shape.properties() {
@@ -146,7 +149,9 @@ fn walk(
                     continue;
                 }
                 let trail = name.trail.key(property);
-                let name = Name { trail: &trail, field: property, about: "" };
+                let held = or_number && OF_THE_HOLDER.contains(&property);
+                let field = if held { name.field } else { property };
+                let name = Name { trail: &trail, field, about: "" };
                 let default = default.and_then(|value| value.get(property));
                 walk(&inner, entries.get(property), default, name, found);
             }
@@ -198,7 +203,8 @@ fn leaf(
     let ranged = matches!(kind, ParameterKind::Whole | ParameterKind::Number);
     let minimum = shape.minimum().filter(|_| ranged);
     let maximum = shape.maximum().filter(|_| ranged);
-    let description = if shape.description().is_empty() { name.about } else { shape.description() };
+    let own = shape.description();
+    let description = if own.is_empty() { name.about.to_owned() } else { own };
     Some(Parameter {
         path: name.trail.to_string(),
         unit: if ranged { unit(name.field) } else { None },
@@ -209,49 +215,62 @@ fn leaf(
         maximum_open: maximum.is_some_and(|bound| bound.open),
         default: default.cloned(),
         value: node.map(Node::to_json),
-        description: description.to_owned(),
+        description,
     })
 }
 
-/// Endings of names, and the units they stand for. `_min` is not among them: it says least as often as
-/// minutes.
-const UNITS: [(&str, &str); 24] = [
-    ("ns", "ns"),
-    ("us", "µs"),
-    ("ms", "ms"),
-    ("s", "s"),
-    ("minutes", "min"),
-    ("hours", "h"),
-    ("h", "h"),
-    ("days", "d"),
-    ("bytes", "B"),
-    ("kb", "KB"),
-    ("mb", "MB"),
-    ("gb", "GB"),
-    ("gbps", "Gbit/s"),
-    ("tokens", "tokens"),
-    ("docs", "docs"),
-    ("blocks", "blocks"),
-    ("chars", "characters"),
-    ("requests", "requests"),
-    ("cores", "cores"),
-    ("share", "share"),
-    ("fraction", "share"),
-    ("ratio", "ratio"),
-    ("percent", "%"),
-    ("hz", "1/s"),
+/// Endings of names, the units they stand for, and whether these measure (or count). `_min` is not among
+/// them: it says least as often as minutes.
+const UNITS: [(&str, &str, bool); 23] = [
+    ("ns", "ns", true),
+    ("us", "µs", true),
+    ("ms", "ms", true),
+    ("s", "s", true),
+    ("minutes", "min", true),
+    ("hours", "h", true),
+    ("h", "h", true),
+    ("days", "d", true),
+    ("bytes", "B", true),
+    ("kb", "KB", true),
+    ("mb", "MB", true),
+    ("gb", "GB", true),
+    ("gbps", "Gbit/s", true),
+    ("hz", "1/s", true),
+    ("percent", "%", true),
+    ("share", "share", true),
+    ("fraction", "share", true),
+    ("tokens", "tokens", false),
+    ("docs", "docs", false),
+    ("blocks", "blocks", false),
+    ("chars", "characters", false),
+    ("requests", "requests", false),
+    ("cores", "cores", false),
 ];
 
-/// The unit a field's name ends with: `_ms` is `ms`, `_per_s` is `1/s`, `tokens_per_s` is `tokens/s`.
+/// The unit a field's name ends with: `_ms` is `ms`, `_per_s` is `1/s`, `tokens_per_s` is `tokens/s`,
+/// `per_document_gb` is `GB/document`.
 fn unit(field: &str) -> Option<String> {
-    let known = |word: &str| UNITS.iter().find(|(ending, _)| *ending == word).map(|(_, unit)| *unit);
-    if let Some((before, after)) = field.rsplit_once("_per_") {
-        let above = before.rsplit('_').next().and_then(known).unwrap_or("1");
-        let below = known(after).map_or_else(|| after.replace('_', " "), str::to_owned);
-        return Some(format!("{above}/{below}"));
+    let known = |word: &str| UNITS.iter().find(|(ending, ..)| *ending == word);
+    let last = field.rsplit('_').next().and_then(known);
+    let (before, after) = match field.strip_prefix("per_") {
+        Some(after) => ("", after),
+        None => match field.rsplit_once("_per_") {
+            Some(parts) => parts,
+            None => return last.map(|(_, unit, _)| (*unit).to_owned()),
+        },
+    };
+    if let (Some((_, unit, true)), Some((rest, _))) = (last, after.rsplit_once('_'))
+        && !rest.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return Some(format!("{unit}/{}", rest.replace('_', " ")));
     }
-    field.rsplit('_').next().and_then(known).map(str::to_owned)
+    let above = before.rsplit('_').next().and_then(known).map_or("1", |(_, unit, _)| unit);
+    let below = known(after).map_or_else(|| after.replace('_', " "), |(_, unit, _)| (*unit).to_owned());
+    Some(format!("{above}/{below}"))
 }
+
+/// Parameters of a distribution that are in the unit of the field which holds the distribution.
+const OF_THE_HOLDER: [&str; 8] = ["mean", "median", "p95", "value", "min", "max", "low", "high"];
 
 #[cfg(test)]
 mod tests {
@@ -269,6 +288,9 @@ mod tests {
         assert_eq!(unit("replicas"), "");
         assert_eq!(unit("tokens"), "tokens");
         assert_eq!(unit("class"), "");
+        assert_eq!(unit("workspace_per_document_gb"), "GB/document");
+        assert_eq!(unit("per_prefill_token_s"), "s/prefill token");
+        assert_eq!(unit("requests_per_10_s"), "requests/10 s");
     }
 
     #[test]

@@ -247,8 +247,10 @@ impl<'a> Shape<'a> {
         self.get("default").filter(|value| !value.is_null())
     }
 
-    /// What the entry means.
-    pub(super) fn description(&self) -> &'a str {
-        self.get("description").and_then(Value::as_str).unwrap_or_default()
+    /// What the entry means, empty if the schema does not say: a paragraph on a line, however the comment
+    /// it comes from was wrapped.
+    pub(super) fn description(&self) -> String {
+        let text = self.get("description").and_then(Value::as_str).unwrap_or_default();
+        text.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join("\n")
     }
 }

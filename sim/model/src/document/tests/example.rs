@@ -65,7 +65,8 @@ pub(super) enum Stage {
         replicas: u32,
         /// Time of one answer.
         service_s: Amount,
-        /// Memory of one engine.
+        /// Memory of one engine, of which most
+        /// is weights.
         #[serde(default)]
         #[schemars(extend("exclusiveMinimum" = 0.0))]
         memory_gb: Option<f64>,
@@ -192,11 +193,17 @@ struct RawWindow {
 }
 
 impl TryFrom<RawWindow> for Window {
-    type Error = &'static str;
+    type Error = String;
 
     fn try_from(raw: RawWindow) -> Result<Self, Self::Error> {
         let window = Self { from_s: raw.from_s, to_s: raw.to_s };
-        if raw.from_s < raw.to_s { Ok(window) } else { Err("a window that ends after it starts") }
+        if raw.from_s < 0.0 {
+            Err(format!("`from_s` is {}, allowed is 0 or more", raw.from_s))
+        } else if raw.from_s < raw.to_s {
+            Ok(window)
+        } else {
+            Err("a window that ends after it starts".to_owned())
+        }
     }
 }
 

@@ -264,6 +264,10 @@ fn what_only_the_type_knows() {
         after("[labels]", window),
         ["shop.toml:28:1: window: found a table, allowed: a window that ends after it starts"]
     );
+    assert_eq!(
+        after("[labels]", "[window]\nfrom_s = -1\nto_s = 2\n[labels]"),
+        ["shop.toml:29:10: window.from_s: found -1, allowed: 0 or more"]
+    );
     assert_eq!(after("[labels]", "[window]\nfrom_s = 1\nto_s = 2\n[labels]"), Vec::<String>::new());
 }
 

@@ -155,8 +155,13 @@ fn parameters_are_those_of_the_scenario() {
         })
     );
     let memory = get("stages.llm.memory_gb");
+    assert_eq!(memory.description, "Memory of one engine, of which most is weights.");
     assert_eq!((memory.unit.as_deref(), memory.minimum_open, &memory.value), (Some("GB"), true, &None));
     assert_eq!(get("stages.\"rerank v2\".max_wait_ms").default, Some(json!(10.0)));
+    // The mean of a distribution is in the unit of the field that holds it.
+    let service = read_with(&["stages.llm.service_s={ kind = 'exponential', mean = 1 }"]).unwrap();
+    let mean = service.parameters().into_iter().find(|p| p.path == "stages.llm.service_s.mean").unwrap();
+    assert_eq!(mean.unit.as_deref(), Some("s"));
     let gaps = ParameterKind::Choice(vec!["poisson".to_owned(), "even".to_owned()]);
     assert_eq!(get("sources.0.gaps").kind, gaps);
     assert_eq!(get("sources.0.gaps").description, "Gaps between arrivals.");
