@@ -1,0 +1,22 @@
+//! What was measured: traces, scenarios and calibrations, and the code that reads and writes tables.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`trace`] | reads recorded workloads: CSV, Parquet and JSON lines |
+//! | [`bundled`] | the files that are built into the command |
+//! | [`frames`] | writes tables of results as Parquet |
+//! | [`files`] | writes files whole or not at all |
+//!
+//! Polars stays in this crate: what it hands out are the model's types and plain tables, so that the
+//! crates beside it build without polars.
+
+pub mod bundled;
+pub mod files;
+pub mod frames;
+pub mod trace;
+
+#[cfg(test)]
+mod scratch;
+
+pub use forebay_model::trace::{Columns, TimeUnit};
+pub use trace::{Format, ReadError, read_trace, read_trace_bytes};
