@@ -11,7 +11,7 @@
 //! - Every attempt that was not rejected ends with one [`Governor::left`], whatever ended it; rejected
 //!   and dropped ones need none, and it does no harm.
 //! - Every call that proceeds ends with one [`Governor::ended`], or with the attempt's `left`.
-//! - A held call ([`Call::Wait`]) either is named by [`Governor::woken`] or, when its time is up, is asked
+//! - A held call ([`crate::Call::Wait`]) either is named by [`Governor::woken`] or, when its time is up, is asked
 //!   about with [`Governor::waited`].
 //!
 //! The state is plain data: a governor that is saved and restored goes on as if nothing had happened.

@@ -39,3 +39,9 @@ pub fn nanos(seconds: f64) -> u64 {
     // A float-to-integer cast saturates and maps NaN to 0, which is the documented rule.
     (seconds * 1e9).round() as u64
 }
+
+/// Seconds in `nanos`, to the nearest number: 350 ms is 0.35, as it is written in files and messages.
+#[inline]
+pub fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}

@@ -118,13 +118,11 @@ impl Reason {
 
     /// The reason for answering at `level` because of `signal`; [`Reason::Normal`] for L1.
     pub fn of_level(level: Level, signal: SignalKind) -> Self {
-        match level {
-            Level::L1 => Self::Normal,
-            _ => {
-                let block = Self::L2Vram.index() + (level.index() - 1) * SignalKind::COUNT;
-                Self::ALL[block + signal.index()]
-            }
+        if level == Level::L1 {
+            return Self::Normal;
         }
+        let block = Self::L2Vram.index() + (level.index() - 1) * SignalKind::COUNT;
+        Self::ALL[block + signal.index()]
     }
 }
 

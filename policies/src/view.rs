@@ -90,6 +90,7 @@ impl Site {
 }
 
 /// What a gateway knows of a request on arrival.
+#[expect(clippy::struct_excessive_bools, reason = "each is a finding of its own, not a state")]
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct RequestView {
     /// The driver's handle.

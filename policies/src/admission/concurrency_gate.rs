@@ -5,7 +5,7 @@
 //! call ends. A gate at the front cannot make a request wait: that is what a queue is for.
 
 use super::{Gate, Key, Limiter, Refusal, Verdict, front, permits::Permits};
-use crate::moment::nanos;
+use crate::moment::{nanos, seconds};
 use crate::{Moment, PolicyError, Reason, RequestView, Signals, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -124,7 +124,7 @@ impl Limiter for State {
         let expired = if self.wait_ns == 0 {
             self.refusal(Reason::GateFull, f64::from(self.limit), f64::from(self.limit))
         } else {
-            let wait_s = self.wait_ns as f64 * 1e-9;
+            let wait_s = seconds(self.wait_ns);
             self.refusal(Reason::GateWaitExpired, wait_s, wait_s)
         };
         Some(Gate { permits: &mut self.permits, limit: self.limit, wait_ns: self.wait_ns, expired })

@@ -66,13 +66,12 @@ impl Bucket {
         let elapsed = now.since(self.at);
         // The product fits 64 bits unless the bucket was left alone for long; then 128 bits are used.
         let product = rate.checked_mul(elapsed).and_then(|product| product.checked_add(self.rest));
-        let (gained, rest) = match product {
-            Some(product) => (product / NANOS_PER_S, product % NANOS_PER_S),
-            None => {
-                let product = u128::from(rate) * u128::from(elapsed) + u128::from(self.rest);
-                let gained = product / u128::from(NANOS_PER_S);
-                (u64::try_from(gained).unwrap_or(u64::MAX), (product % u128::from(NANOS_PER_S)) as u64)
-            }
+        let (gained, rest) = if let Some(product) = product {
+            (product / NANOS_PER_S, product % NANOS_PER_S)
+        } else {
+            let product = u128::from(rate) * u128::from(elapsed) + u128::from(self.rest);
+            let gained = product / u128::from(NANOS_PER_S);
+            (u64::try_from(gained).unwrap_or(u64::MAX), (product % u128::from(NANOS_PER_S)) as u64)
         };
         let level = self.level.saturating_add(gained);
         // A clock that is handed back keeps the later moment: time is never refilled twice.

@@ -14,6 +14,10 @@ use crate::{Moment, PolicyError, Reason, RequestView, Signals, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// By how little the balance may pass its end, in tokens: sums of decimal weights come out a few
+/// billionths beside their true value, and a request that fits exactly must not be refused for that.
+const SLACK: f64 = 1e-9;
+
 /// What the refill follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -273,13 +277,13 @@ impl Limiter for State {
         *bucket = bucket.refilled(now, per_s, cut_factor, capacity);
         let credit = p.overdraft * capacity;
         let after = bucket.balance - weight;
-        if after + credit < 0.0 {
+        if after + credit < -SLACK {
             let bucket = *bucket;
             let refusal = Refusal::new(Reason::WeightedBucketEmpty, bucket.balance + credit, weight);
             let retry_after_ns = self.until(&bucket, -(after + credit), per_s);
             return Verdict::Refuse(Refusal { retry_after_ns, ..refusal });
         }
-        if after < 0.0 && bucket.balance >= 0.0 {
+        if after < -SLACK && bucket.balance >= -SLACK {
             bucket.cut_until = now.after(self.cut_ns);
         }
         bucket.balance = after;

@@ -79,8 +79,8 @@ pub struct LevelRule {
     /// Arrivals per second below which it is left; 0.8 times as many if absent.
     #[schemars(range(min = 0.0, max = 1e9))]
     pub arrivals_below_per_s: Option<f64>,
-    /// The level is taken when there were more model time-outs than this; if absent, 5 for L4, off for L2
-    /// and L3. The signal and the governor's own count are read, and the greater counts.
+    /// The level is taken when there were more model time-outs than this; if absent, 5 for L4 when any
+    /// other threshold of the ladder is set, else off. The signal and the governor's own count are read, and the greater counts.
     #[schemars(range(min = 0, max = 100_000))]
     pub llm_timeouts_above: Option<u32>,
     /// Window of the governor's own count of model time-outs, in seconds; 30 if absent. One window for
@@ -89,39 +89,40 @@ pub struct LevelRule {
     pub llm_timeouts_window_s: Option<f64>,
 }
 
+/// The two thresholds of one signal, and the names of their parameters.
+struct Pair {
+    signal: SignalKind,
+    above: Option<f64>,
+    below: Option<f64>,
+    names: [&'static str; 2],
+}
+
 impl LevelRule {
-    /// The pairs of thresholds by signal: reached, left if stated, and the parameter's stem.
-    fn pairs(&self) -> [(SignalKind, Option<f64>, Option<f64>, [&'static str; 2]); 8] {
-        use SignalKind as K;
+    fn pairs(&self) -> [Pair; 8] {
+        macro_rules! pair {
+            ($signal:ident, $above:ident, $below:ident) => {
+                Pair {
+                    signal: SignalKind::$signal,
+                    above: self.$above,
+                    below: self.$below,
+                    names: [stringify!($above), stringify!($below)],
+                }
+            };
+        }
         [
-            (K::Vram, self.vram_above, self.vram_below, ["vram_above", "vram_below"]),
-            (K::VramMax, self.vram_max_above, self.vram_max_below, ["vram_max_above", "vram_max_below"]),
-            (K::Kv, self.kv_above, self.kv_below, ["kv_above", "kv_below"]),
-            (K::LlmBusy, self.llm_busy_above, self.llm_busy_below, ["llm_busy_above", "llm_busy_below"]),
-            (K::QueueLength, self.queue_above, self.queue_below, ["queue_above", "queue_below"]),
-            (
-                K::ErrorRate,
-                self.error_rate_above,
-                self.error_rate_below,
-                ["error_rate_above", "error_rate_below"],
-            ),
-            (
-                K::LatencyP95,
-                self.latency_above_s,
-                self.latency_below_s,
-                ["latency_above_s", "latency_below_s"],
-            ),
-            (
-                K::ArrivalRate,
-                self.arrivals_above_per_s,
-                self.arrivals_below_per_s,
-                ["arrivals_above_per_s", "arrivals_below_per_s"],
-            ),
+            pair!(Vram, vram_above, vram_below),
+            pair!(VramMax, vram_max_above, vram_max_below),
+            pair!(Kv, kv_above, kv_below),
+            pair!(LlmBusy, llm_busy_above, llm_busy_below),
+            pair!(QueueLength, queue_above, queue_below),
+            pair!(ErrorRate, error_rate_above, error_rate_below),
+            pair!(LatencyP95, latency_above_s, latency_below_s),
+            pair!(ArrivalRate, arrivals_above_per_s, arrivals_below_per_s),
         ]
     }
 
     pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
-        for (_, above, below, [above_name, below_name]) in self.pairs() {
+        for Pair { above, below, names: [above_name, below_name], .. } in self.pairs() {
             if let (Some(above), Some(below)) = (above, below) {
                 PolicyError::ordered(path, (below_name, below), (above_name, above))?;
             }
@@ -182,17 +183,20 @@ impl Ladder {
     /// Takes changed thresholds over; what was tripped stays so until its signal is read again.
     pub(crate) fn adopt(&mut self, parameters: &Fallback) {
         let before = std::mem::take(&mut self.thresholds);
-        let windows = parameters.rules().map(|(_, rule)| rule.llm_timeouts_window_s);
-        let window_s = windows.into_iter().flatten().reduce(f64::max);
+        let stated = parameters.rules().map(|(_, rule)| rule.llm_timeouts_window_s);
+        let window_s = stated.into_iter().flatten().reduce(f64::max).unwrap_or(TIMEOUTS_WINDOW_S);
+        // A ladder that was not asked for hands nobody over to people.
+        let in_use =
+            parameters.rules().iter().any(|(_, rule)| rule.pairs().iter().any(|pair| pair.above.is_some()));
         let mut most = 0;
         for (level, rule) in parameters.rules() {
             let strict = level == Level::L4;
-            for (signal, above, below, _) in rule.pairs() {
+            for Pair { signal, above, below, .. } in rule.pairs() {
                 let Some(above) = above else { continue };
                 let below = below.unwrap_or_else(|| default_below(signal, above));
                 self.thresholds.push(Threshold { level, signal, above, below, strict, tripped: false });
             }
-            let timeouts = rule.llm_timeouts_above.or(strict.then_some(L4_TIMEOUTS));
+            let timeouts = rule.llm_timeouts_above.or((strict && in_use).then_some(L4_TIMEOUTS));
             if let Some(above) = timeouts {
                 most = most.max(above as usize + 1);
                 let above = f64::from(above);
@@ -207,7 +211,7 @@ impl Ladder {
             threshold.tripped = before.iter().find(same).is_some_and(|old| old.tripped);
         }
         self.dwell_ns = nanos(parameters.least_dwell_s);
-        self.timeouts.adopt(nanos(window_s.unwrap_or(TIMEOUTS_WINDOW_S)), most);
+        self.timeouts.adopt(nanos(window_s), most);
     }
 
     /// Whether any threshold on a signal is set.

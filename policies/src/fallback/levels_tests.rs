@@ -49,6 +49,13 @@ fn more_than_five_timeouts_within_the_window_hand_over_to_people() {
 }
 
 #[test]
+fn a_ladder_that_was_not_asked_for_stays_at_l1() {
+    let mut ladder = Ladder::new(&Fallback::default());
+    (0..100).for_each(|i| ladder.timed_out(Moment(i)));
+    assert_eq!(read(&mut ladder, 100, 1.0), Level::L1);
+}
+
+#[test]
 fn inside_the_band_nothing_changes() {
     let mut ladder = Ladder::new(&published());
     assert_eq!(read(&mut ladder, 0, 0.84), Level::L1);

@@ -10,7 +10,7 @@
 
 use crate::admission::permits::Permits;
 use crate::admission::{Gate, Key, Refusal};
-use crate::moment::nanos;
+use crate::moment::{nanos, seconds};
 use crate::{Moment, Reason, Ticket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -130,20 +130,20 @@ impl State {
         match self.phase {
             Phase::Open => None,
             Phase::Resting { until, why } if now < until => {
-                let rest_s = self.rest_ns as f64 * 1e-9;
+                let rest_s = seconds(self.rest_ns);
                 Some(self.skip(why, until.seconds_since(now), rest_s))
             }
             Phase::Resting { why, .. } => {
                 self.phase = Phase::Probing { ticket, why };
                 None
             }
-            Phase::Probing { why, .. } => Some(self.skip(why, 0.0, self.rest_ns as f64 * 1e-9)),
+            Phase::Probing { why, .. } => Some(self.skip(why, 0.0, seconds(self.rest_ns))),
         }
     }
 
     fn skip(&self, why: Reason, found: f64, threshold: f64) -> Refusal {
         let (found, threshold) = match why {
-            Reason::RerankGuardSlow => (self.closing_p95_s, self.limit_ns as f64 * 1e-9),
+            Reason::RerankGuardSlow => (self.closing_p95_s, seconds(self.limit_ns)),
             _ => (found, threshold),
         };
         Refusal { keep: Some(self.parameters.keep), ..Refusal::new(why, found, threshold) }
@@ -154,7 +154,7 @@ impl State {
         let mut sorted: Vec<u64> = self.latencies.iter().copied().collect();
         sorted.sort_unstable();
         let rank = (95 * sorted.len()).div_ceil(100);
-        sorted.get(rank.saturating_sub(1)).map_or(0.0, |&latency| latency as f64 * 1e-9)
+        sorted.get(rank.saturating_sub(1)).map_or(0.0, |&latency| seconds(latency))
     }
 
     fn rest(&mut self, now: Moment, why: Reason) {
@@ -166,7 +166,7 @@ impl State {
         match self.phase {
             Phase::Open => self.rest(now, Reason::RerankGuardBusy),
             Phase::Probing { ticket: probe, .. } if probe == ticket => {
-                self.rest(now, Reason::RerankGuardBusy)
+                self.rest(now, Reason::RerankGuardBusy);
             }
             _ => {}
         }
@@ -216,7 +216,7 @@ impl State {
     /// The permits of the reranker.
     #[inline]
     pub(crate) fn gate(&mut self) -> Gate<'_> {
-        let wait_s = self.wait_ns as f64 * 1e-9;
+        let wait_s = seconds(self.wait_ns);
         Gate {
             expired: self.skip(Reason::RerankGuardWaitExpired, wait_s, wait_s),
             permits: &mut self.permits,

@@ -3,7 +3,7 @@
 use super::{Discipline, Place, Popped, line::Line};
 use crate::admission::Refusal;
 use crate::governor::tickets::Tickets;
-use crate::moment::nanos;
+use crate::moment::{nanos, seconds};
 use crate::{Moment, PolicyError, Reason, RequestView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,10 +61,8 @@ impl Limits {
     #[inline]
     pub(crate) fn expired(&self, since: Moment, now: Moment) -> Option<Refusal> {
         let waited_ns = now.since(since);
-        (waited_ns > self.max_wait_ns).then(|| {
-            let seconds = |nanos: u64| nanos as f64 * 1e-9;
-            Refusal::new(Reason::QueueExpired, seconds(waited_ns), seconds(self.max_wait_ns))
-        })
+        (waited_ns > self.max_wait_ns)
+            .then(|| Refusal::new(Reason::QueueExpired, seconds(waited_ns), seconds(self.max_wait_ns)))
     }
 
     /// The first moment at which the head of `line` has waited too long.

@@ -29,6 +29,7 @@ macro_rules! family {
         }
 
         /// The state of the queue.
+        #[expect(clippy::large_enum_variant, reason = "there is one, inside the governor; a box would cost a jump")]
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         pub(crate) enum State {
             $($variant($file::State),)*

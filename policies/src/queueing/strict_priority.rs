@@ -213,7 +213,7 @@ mod tests {
     fn aging_lifts_by_one_class_per_span() {
         let mut state = State::new(&StrictPriority { aging_s: Some(10.0), ..StrictPriority::default() });
         push(&mut state, 0, 1, 2, 0);
-        push(&mut state, 9 * S, 2, 1, 0);
+        push(&mut state, 11 * S, 2, 1, 0);
         push(&mut state, 20 * S, 3, 0, 0);
         // After 15 s: S2 counts as S1 and has waited longest of those; S1 is not lifted yet.
         assert_eq!(drain(&mut state.clone(), 15 * S), [3, 1, 2]);

@@ -1,0 +1,76 @@
+//! What a governor keeps is bounded by what is in flight, not by what has passed through it.
+//!
+//! The saved state is the measure: all that a governor holds is in it. (Counting allocations instead
+//! would need an allocator of our own, and with it `unsafe`.)
+
+use forebay_policies::{
+    Arrival, Call, CallEnd, CallView, Governor, Level, Moment, Next, Policy, Reading, RequestView,
+    SignalKind, Signals, Site, Ticket,
+};
+
+const POLICY: &str = "
+    [admission.user]
+    kind = 'token_bucket'
+    key = 'user'
+    rate_per_s = 10
+    burst = 5
+    [admission.tenant]
+    kind = 'concurrency_gate'
+    place = 'llm_call'
+    key = 'tenant'
+    max_at_once = 2
+    wait_at_most_s = 1
+    [queue]
+    kind = 'strict_priority'
+    max_wait_s = 1
+    [fallback]
+    l2.vram_above = 0.85
+    l4 = { llm_timeouts_above = 100000, llm_timeouts_window_s = 1 }
+    [fallback.rerank]
+    [signals.vram]
+    filter = { kind = 'median', window_s = 1 }
+";
+
+/// Each round some arrive, the oldest waiting of a class give up, some are served; the least class never
+/// is, so that its queue has gaps in its middle.
+fn saved_bytes_after(rounds: u64) -> usize {
+    let policy: Policy = toml::from_str(POLICY).expect("the test's own file");
+    let mut governor = Governor::new(&policy).expect("the test's own values");
+    let mut signals = Signals::new(&policy.signals);
+    for round in 0..rounds {
+        let now = Moment(round * 1_000_000);
+        let ticket = Ticket::of((round % 64) as u32, (round / 64) as u32);
+        signals.deliver(now, &Reading::new(now).with(SignalKind::Vram, 0.8 + 0.001 * (round % 100) as f64));
+        let view = RequestView {
+            class: if round % 64 == 0 { 4 } else { (round % 3) as u8 },
+            // Ever new users and tenants.
+            user: round,
+            tenant: round as u32,
+            ..RequestView::new(ticket)
+        };
+        let arrival = governor.arrived(now, &view, &signals);
+        assert!(matches!(arrival, Arrival::Queue { .. }), "{arrival:?}");
+        if round % 4 == 0 {
+            governor.left(now, ticket);
+            continue;
+        }
+        let Next::Serve(dispatch) = governor.next(now, &signals) else { continue };
+        for site in [Site::RerankCall, Site::LlmCall] {
+            let ticket = dispatch.ticket;
+            let call = CallView { ticket, site, endpoint: 0, class: 0, tenant: 0, level: Level::L1, size: 1 };
+            if governor.call(now, &call, &signals) == Call::Proceed {
+                let end = CallEnd { ticket, site, latency_ns: 1, ok: true, timed_out: site == Site::LlmCall };
+                governor.ended(now, &end);
+            }
+        }
+        governor.left(now, dispatch.ticket);
+    }
+    serde_json::to_string(&(&governor, &signals)).expect("a governor is plain data").len()
+}
+
+#[test]
+fn a_long_run_keeps_no_more_than_a_short_one() {
+    let (short, long) = (saved_bytes_after(20_000), saved_bytes_after(200_000));
+    // Numbers grow by a digit or two; nothing else may.
+    assert!(long < short + short / 5, "{short} bytes grew to {long}");
+}
