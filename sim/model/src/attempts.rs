@@ -53,6 +53,7 @@ pub(crate) enum Phase {
 
 /// One try to have a request answered.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, read by name")]
 pub(crate) struct Attempt {
     pub(crate) generation: u32,
     pub(crate) live: bool,
@@ -120,7 +121,13 @@ pub(crate) struct Attempts {
 
 impl Attempts {
     /// Puts an attempt into the table. Its view's ticket is set to its new name.
-    pub(crate) fn insert(&mut self, request: Request, view: RequestView, luck: Chance, now: Time) -> AttemptId {
+    pub(crate) fn insert(
+        &mut self,
+        request: Request,
+        view: RequestView,
+        luck: Chance,
+        now: Time,
+    ) -> AttemptId {
         let fresh = |generation| Attempt {
             generation,
             live: true,

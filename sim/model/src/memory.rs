@@ -108,13 +108,6 @@ impl DeviceMemory {
         }
     }
 
-    /// Growth changes while calls go on, because the replica's speed has changed.
-    #[inline]
-    pub(crate) fn regrow(&mut self, now: Time, by_gb_per_s: f64) {
-        self.advance(now);
-        self.slope_gb_per_s += by_gb_per_s;
-    }
-
     /// The cache is emptied.
     pub(crate) fn empty_cache(&mut self, now: Time) {
         self.advance(now);

@@ -42,12 +42,11 @@ impl Sheet {
     }
 
     fn maybe(&mut self, name: impl Into<String>, unit: &str, value: Option<f64>, reason: &str) {
-        match value {
-            Some(value) => self.put(name, unit, value),
-            None => {
-                let metric = Metric { value: None, unit: unit.to_owned(), reason: Some(reason.to_owned()) };
-                self.0.insert(name.into(), metric);
-            }
+        if let Some(value) = value {
+            self.put(name, unit, value);
+        } else {
+            let metric = Metric { value: None, unit: unit.to_owned(), reason: Some(reason.to_owned()) };
+            self.0.insert(name.into(), metric);
         }
     }
 
@@ -211,7 +210,10 @@ pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String,
     let tenants = (0..by.tenant.len()).map(|n| format!("tenant-{n}")).collect();
     let mut all = IndexMap::new();
     all.insert("class".to_owned(), dimension(names(scenario.workload.classes.keys().collect()), &by.class));
-    all.insert("tier".to_owned(), dimension(names(scenario.workload.population.tiers.keys().collect()), &by.tier));
+    all.insert(
+        "tier".to_owned(),
+        dimension(names(scenario.workload.population.tiers.keys().collect()), &by.tier),
+    );
     all.insert("level".to_owned(), dimension(levels, &by.level));
     all.insert("endpoint".to_owned(), dimension(names(scenario.endpoints.keys().collect()), &by.endpoint));
     all.insert("tenant".to_owned(), dimension(tenants, &by.tenant));

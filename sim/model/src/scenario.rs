@@ -109,7 +109,6 @@ pub struct Quality {
     /// Hand-off to a person.
     pub l4: LevelQuality,
     /// Share of the right answers at L1 that stay right when reranking was skipped.
-    #[schemars(range(min = 0.0, max = 1.0))]
     pub kept_without_rerank: Share,
 }
 
@@ -137,7 +136,7 @@ impl Default for LevelQuality {
 /// A share in 0..=1 whose default is the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Share(pub f64);
+pub struct Share(#[schemars(range(min = 0.0, max = 1.0))] pub f64);
 
 impl Default for Share {
     fn default() -> Self {

@@ -111,7 +111,6 @@ pub(crate) enum StageState {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) endpoints: Vec<EndpointPlan>,
-    pub(crate) stage_names: Vec<String>,
     pub(crate) ingress: Option<Sampler>,
     pub(crate) executor_slots: Option<u32>,
     pub(crate) deadline: Option<Span>,

@@ -142,10 +142,9 @@ impl Nursery {
             .values()
             .zip(traces)
             .map(|(source, names)| match (source, names) {
-                (Source::Trace { .. }, Some(names)) => names
-                    .iter()
-                    .map(|name| workload.classes.get_index_of(name).unwrap_or(0) as u16)
-                    .collect(),
+                (Source::Trace { .. }, Some(names)) => {
+                    names.iter().map(|name| workload.classes.get_index_of(name).unwrap_or(0) as u16).collect()
+                }
                 _ => Vec::new(),
             })
             .collect();
@@ -229,7 +228,8 @@ impl Nursery {
             asked: born,
             asker: None,
         };
-        let complexity = law.complexity.as_ref().map_or(0.0, |c| c.sample(&mut chance.draw(purpose::COMPLEXITY)));
+        let complexity =
+            law.complexity.as_ref().map_or(0.0, |c| c.sample(&mut chance.draw(purpose::COMPLEXITY)));
         let view = RequestView {
             ticket: Ticket(0),
             endpoint: law.endpoint,

@@ -62,9 +62,7 @@ impl Arrivals {
                 every: every_s.map(Span::from_secs_f64),
                 sent: 0,
             },
-            Source::ClosedLoop { users, think_s } => {
-                Law::Closed { users: *users, think: think_s.sampler()? }
-            }
+            Source::ClosedLoop { users, think_s } => Law::Closed { users: *users, think: think_s.sampler()? },
             Source::Trace { speed, .. } => match trace {
                 Some(trace) => Law::Trace { trace, speed: *speed, next: 0 },
                 None => Law::Burst { at: Time::MAX, count: 0, within: Span::ZERO, every: None, sent: 0 },
@@ -92,7 +90,7 @@ impl Arrivals {
             }
             Law::Burst { at, count, within, every, sent } => {
                 if *sent == *count {
-                    *at = *at + (*every)?;
+                    *at += (*every)?;
                     *sent = 0;
                 }
                 if *count == 0 {

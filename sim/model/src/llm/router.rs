@@ -34,10 +34,6 @@ impl Router {
         }
     }
 
-    pub(crate) fn load(&self, replica: u32) -> u32 {
-        self.load[replica as usize]
-    }
-
     /// The replica that takes the next call, if one has room.
     #[inline]
     pub(crate) fn pick(&mut self) -> Option<u32> {

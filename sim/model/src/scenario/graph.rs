@@ -15,14 +15,9 @@ pub(crate) struct Wrong {
 impl Endpoint {
     /// The paths that the scenario writes, with the name of their level.
     pub(crate) fn written(&self) -> impl Iterator<Item = (&'static str, &Vec<String>)> {
-        [
-            ("l1", Some(&self.l1)),
-            ("l2", self.l2.as_ref()),
-            ("l3", self.l3.as_ref()),
-            ("l4", self.l4.as_ref()),
-        ]
-        .into_iter()
-        .filter_map(|(level, path)| path.map(|path| (level, path)))
+        [("l1", Some(&self.l1)), ("l2", self.l2.as_ref()), ("l3", self.l3.as_ref()), ("l4", self.l4.as_ref())]
+            .into_iter()
+            .filter_map(|(level, path)| path.map(|path| (level, path)))
     }
 
     /// The path at a level: its own, or that of the next better level that has one.

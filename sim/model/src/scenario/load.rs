@@ -73,7 +73,10 @@ impl Loaded {
             return Err(problems);
         }
         let inputs = fetch(&document.value.needs()).map_err(|missing| {
-            missing.into_iter().map(|(name, why)| check::unknown_input(&document, &name, &why)).collect::<Vec<_>>()
+            missing
+                .into_iter()
+                .map(|(name, why)| check::unknown_input(&document, &name, &why))
+                .collect::<Vec<_>>()
         })?;
         let problems = check::check_inputs(&document, &inputs);
         if !problems.is_empty() {

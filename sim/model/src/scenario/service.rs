@@ -351,7 +351,7 @@ pub enum Allocator {
     /// NVML shows what is in use.
     #[default]
     Exact,
-    /// Freed memory is kept for the next call, as PyTorch does: NVML shows the most that was in use
+    /// Freed memory is kept for the next call, as `PyTorch` does: NVML shows the most that was in use
     /// since the cache was last emptied (`empty_cache_every_s`).
     Caching,
     /// Everything is taken at the start, as vLLM does: NVML shows a constant.

@@ -351,7 +351,6 @@ fn build_plan(
             .iter()
             .map(|(name, endpoint)| endpoint_plan(scenario, name, endpoint))
             .collect::<Result<_, _>>()?,
-        stage_names: scenario.stages.keys().cloned().collect(),
         ingress: gateway.ingress_delay_s.as_ref().map(forebay_engine::Dist::sampler).transpose()?,
         executor_slots: gateway.executor_slots,
         deadline: gateway.deadline_s.map(Span::from_secs_f64),

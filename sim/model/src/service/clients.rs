@@ -94,13 +94,14 @@ impl Service {
         let chance = attempt_chance(&request);
         let id = self.attempts.insert(request, view, chance, now);
         self.measure.attempts += 1;
-        let ingress = self
-            .plan
-            .ingress
-            .as_ref()
-            .map_or(Span::ZERO, |law| Span::from_secs_f64(law.sample(&mut chance.draw(purpose::INGRESS))));
+        let ingress =
+            self.plan.ingress.as_ref().map_or(Span::ZERO, |law| {
+                Span::from_secs_f64(law.sample(&mut chance.draw(purpose::INGRESS)))
+            });
         if let Some(patience) = &self.plan.patience {
-            let wait = Span::from_secs_f64(patience.give_up.sample(&mut chance_of_wait(&request).draw(purpose::PATIENCE)));
+            let wait = Span::from_secs_f64(
+                patience.give_up.sample(&mut chance_of_wait(&request).draw(purpose::PATIENCE)),
+            );
             let at = (request.asked + wait).max(now);
             self.attempts[id].patience = Some(calendar.schedule(at, Event::Patience(id)));
         }
@@ -199,7 +200,11 @@ pub(super) fn attempt_chance(request: &Request) -> Chance {
 
 /// Patience lasts over the retries of client code: it belongs to the asking, not to the attempt.
 fn chance_of_wait(request: &Request) -> Chance {
-    if request.resends == 0 { request.chance } else { request.chance.attempt(u32::from(request.resends) * 1000) }
+    if request.resends == 0 {
+        request.chance
+    } else {
+        request.chance.attempt(u32::from(request.resends) * 1000)
+    }
 }
 
 fn power(base: f64, exponent: u8) -> f64 {

@@ -56,14 +56,10 @@ impl Service {
         }
         self.detach(now, id, calendar);
         let attempt = &mut self.attempts[id];
-        for handle in [
-            attempt.done.take(),
-            attempt.timer.take(),
-            attempt.patience.take(),
-            attempt.deadline.take(),
-        ]
-        .into_iter()
-        .flatten()
+        for handle in
+            [attempt.done.take(), attempt.timer.take(), attempt.patience.take(), attempt.deadline.take()]
+                .into_iter()
+                .flatten()
         {
             calendar.cancel(handle);
         }

@@ -189,7 +189,13 @@ impl Service {
     }
 
     /// A call has its last token, on a replica without slow-down.
-    pub(super) fn slot_done(&mut self, now: Time, id: AttemptId, stage: StageId, calendar: &mut Calendar<Event>) {
+    pub(super) fn slot_done(
+        &mut self,
+        now: Time,
+        id: AttemptId,
+        stage: StageId,
+        calendar: &mut Calendar<Event>,
+    ) {
         self.end_slot(now, id, stage, true, calendar);
         self.served(now, id, calendar);
         self.fill_slots(now, stage, calendar);
@@ -457,7 +463,13 @@ impl Service {
     }
 
     /// A replica has loaded its model again.
-    pub(super) fn replica_up(&mut self, now: Time, stage: StageId, replica: u32, calendar: &mut Calendar<Event>) {
+    pub(super) fn replica_up(
+        &mut self,
+        now: Time,
+        stage: StageId,
+        replica: u32,
+        calendar: &mut Calendar<Event>,
+    ) {
         self.slots(stage).router.set_up(replica, true);
         self.fill_slots(now, stage, calendar);
     }

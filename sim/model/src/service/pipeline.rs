@@ -86,7 +86,7 @@ impl Service {
     pub(super) fn left_queue(&mut self, now: Time, id: AttemptId) {
         let Some(attempt) = self.attempts.get_mut(id) else { return };
         let wait = now.since(attempt.entered);
-        attempt.waited = attempt.waited + wait;
+        attempt.waited += wait;
         attempt.phase = Phase::Between;
         let counts = attempt.arrived >= self.plan.warm;
         let measure = &mut self.executor.measure;
@@ -189,9 +189,11 @@ impl Service {
                 attempt.docs = attempt.docs.min(keep);
                 attempt.why = why;
                 self.next_step(id);
+                self.wake_held(now, calendar);
             }
             Call::Busy { why, retry_after_ns } => {
                 self.tasks.push_back(Task::Finish(id, End::RejectedBy(why, retry_after_ns)));
+                self.wake_held(now, calendar);
             }
         }
         false
@@ -214,7 +216,7 @@ impl Service {
             if let Some(timer) = attempt.timer.take() {
                 calendar.cancel(timer);
             }
-            attempt.waited = attempt.waited + now.since(attempt.entered);
+            attempt.waited += now.since(attempt.entered);
             attempt.phase = Phase::Between;
             attempt.pass(site);
             self.tasks.push_back(Task::Proceed(id));
@@ -227,7 +229,7 @@ impl Service {
         attempt.timer = None;
         match attempt.phase {
             Phase::Held(site) => {
-                attempt.waited = attempt.waited + now.since(attempt.entered);
+                attempt.waited += now.since(attempt.entered);
                 let answer = self.governor.waited(moment(now), id.ticket(), site);
                 if self.answered_at_gate(now, id, site, answer, calendar) {
                     self.tasks.push_back(Task::Proceed(id));
@@ -301,7 +303,7 @@ impl Service {
     pub(super) fn begin_service(&mut self, now: Time, id: AttemptId, stage: StageId) {
         let attempt = &mut self.attempts[id];
         let wait = now.since(attempt.entered);
-        attempt.waited = attempt.waited + wait;
+        attempt.waited += wait;
         attempt.phase = Phase::Serving(stage);
         attempt.served = true;
         attempt.started = now;
