@@ -9,8 +9,11 @@ use forebay_policies::Level;
 pub(crate) struct Group {
     pub(crate) ended: u64,
     pub(crate) answered: u64,
-    pub(crate) good: u64,
     pub(crate) right: u64,
+    /// Answers given within the measured window, whenever their requests were born: the rates.
+    pub(crate) answered_in_window: u64,
+    /// Those of them that were right and in time.
+    pub(crate) good_in_window: u64,
     pub(crate) latency: Histogram,
     pub(crate) ttft: Histogram,
     /// Time spent waiting in queues by requests that were answered, seconds.
@@ -32,8 +35,9 @@ impl Group {
         Self {
             ended: 0,
             answered: 0,
-            good: 0,
             right: 0,
+            answered_in_window: 0,
+            good_in_window: 0,
             latency: histogram(),
             ttft: histogram(),
             waited: Welford::new(),
@@ -42,11 +46,17 @@ impl Group {
 
     #[inline]
     pub(crate) fn record(&mut self, ended: &Ended) {
+        if ended.in_window && ended.end == End::Answered {
+            self.answered_in_window += 1;
+            self.good_in_window += u64::from(ended.right && ended.in_time);
+        }
+        if !ended.counts {
+            return;
+        }
         self.ended += 1;
         if let End::Answered = ended.end {
             self.answered += 1;
             self.right += u64::from(ended.right);
-            self.good += u64::from(ended.right && ended.in_time);
             self.latency.record(ended.latency);
             self.ttft.record(ended.ttft);
             self.waited.add(ended.waited.as_secs_f64());
@@ -66,6 +76,10 @@ pub(crate) struct Ended {
     pub(crate) level: Level,
     pub(crate) right: bool,
     pub(crate) in_time: bool,
+    /// Its request was born after the warm-up.
+    pub(crate) counts: bool,
+    /// It ended within the measured window.
+    pub(crate) in_window: bool,
     pub(crate) latency: Span,
     pub(crate) ttft: Span,
     pub(crate) waited: Span,

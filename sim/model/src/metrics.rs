@@ -152,8 +152,8 @@ fn jain(tenants: &[Group]) -> Option<f64> {
 
 fn group_metrics(sheet: &mut Sheet, group: &Group, window_s: f64) {
     sheet.maybe("error_rate", "", share(group.errors(), group.ended), NO_REQUESTS);
-    sheet.put("goodput_per_s", "1/s", group.good as f64 / window_s);
-    sheet.put("throughput_per_s", "1/s", group.answered as f64 / window_s);
+    sheet.put("goodput_per_s", "1/s", group.good_in_window as f64 / window_s);
+    sheet.put("throughput_per_s", "1/s", group.answered_in_window as f64 / window_s);
     sheet.maybe("right_share", "", share(group.right, group.answered), NO_ANSWERS);
     sheet.spread("latency", &group.latency, NO_ANSWERS);
     sheet.spread("ttft", &group.ttft, NO_ANSWERS);

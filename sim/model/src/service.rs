@@ -22,6 +22,8 @@ mod engines;
 mod pipeline;
 mod signals;
 mod stations;
+#[cfg(test)]
+mod tests;
 
 pub use build::BuildError;
 pub(crate) use build::batching_config;

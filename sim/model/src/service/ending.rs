@@ -177,20 +177,22 @@ impl Service {
             level: *level,
             right: answered && self.is_right(request, *level, skipped),
             in_time: self.plan.in_time.is_none_or(|limit| latency <= limit),
+            counts: self.counts(request.born),
+            in_window: self.counts(now) && now <= self.plan.end,
             latency,
             ttft: first_token.since(request.born),
             waited,
         };
         self.timeline.record(&ended);
-        if self.counts(request.born) {
-            self.record_counted(now, request, view, &ended, first_token);
+        if ended.counts || ended.in_window {
+            self.record_in_groups(now, request, view, &ended, first_token);
         }
         if let Some(asker) = request.asker {
             self.think(now, request.source, asker, calendar);
         }
     }
 
-    fn record_counted(
+    fn record_in_groups(
         &mut self,
         now: Time,
         request: &Request,
@@ -215,6 +217,9 @@ impl Service {
             return;
         }
         by.level[ended.level.index()].record(ended);
+        if !ended.counts {
+            return;
+        }
         measure.latency_s.add(ended.latency.as_secs_f64());
         if matches!(ended.level, Level::L1 | Level::L2) {
             measure.tokens_in += u64::from(view.tokens_in);
