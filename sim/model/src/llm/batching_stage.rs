@@ -9,6 +9,9 @@ use forebay_engine::{Handle, Span, Time};
 pub(crate) struct BatchingReplica {
     pub(crate) engine: BatchingEngine,
     pub(crate) wake: Option<(Time, Handle)>,
+    /// Sequences that ran and waited when last looked at.
+    running: u64,
+    waiting: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -18,6 +21,9 @@ pub(crate) struct BatchingStage {
     pub(crate) calls: u32,
     pub(crate) max_calls: u32,
     pub(crate) time_limit: Option<Span>,
+    /// Over all replicas, as last looked at.
+    pub(crate) running: u64,
+    pub(crate) waiting: u64,
     /// Reused between wakes.
     pub(crate) progress: Vec<Progress>,
 }
@@ -27,14 +33,25 @@ impl BatchingStage {
     pub(crate) fn new(stage: &LlmBatching, config: &BatchingConfig) -> Result<Self, String> {
         let engine = BatchingEngine::new(config.clone()).map_err(|e| e.to_string())?;
         let replicas =
-            (0..stage.replicas).map(|_| BatchingReplica { engine: engine.clone(), wake: None }).collect();
+            (0..stage.replicas).map(|_| BatchingReplica { engine: engine.clone(), wake: None, running: 0, waiting: 0 }).collect();
         Ok(Self {
             replicas,
             router: Router::new(stage.routing, stage.replicas, u32::MAX),
             calls: 0,
             max_calls: stage.max_calls.unwrap_or(u32::MAX),
             time_limit: stage.time_limit_s.map(Span::from_secs_f64),
+            running: 0,
+            waiting: 0,
             progress: Vec::new(),
         })
+    }
+
+    /// Brings the sums over all replicas up to date after one of them has changed.
+    pub(crate) fn look_at(&mut self, replica: u32) {
+        let place = &mut self.replicas[replica as usize];
+        let (running, waiting) = (u64::from(place.engine.running()), place.engine.waiting() as u64);
+        self.running = self.running + running - place.running;
+        self.waiting = self.waiting + waiting - place.waiting;
+        (place.running, place.waiting) = (running, waiting);
     }
 }

@@ -344,8 +344,8 @@ impl Service {
         }
         let batching = self.batching(stage);
         batching.progress = progress;
-        let busy: u64 = batching.replicas.iter().map(|r| u64::from(r.engine.running())).sum();
-        let waiting: u64 = batching.replicas.iter().map(|r| r.engine.waiting() as u64).sum();
+        batching.look_at(replica);
+        let (busy, waiting) = (batching.running, batching.waiting);
         let measure = &mut self.measure.stages[stage.index()];
         measure.busy.set(now, busy);
         measure.queue.set(now, waiting);
@@ -376,7 +376,13 @@ impl Service {
     /// Keeps the event at which a device is full no later than the instant when it will be.
     pub(super) fn watch_memory(&mut self, now: Time, device: DeviceId, calendar: &mut Calendar<Event>) {
         let memory = &mut self.devices[device.0 as usize];
-        let Some(full_at) = memory.full_at(now) else { return };
+        let Some(full_at) = memory.full_at(now) else {
+            // An idle device leaves no event behind: a run ends when nobody is left.
+            if let Some((_, handle)) = memory.full.take() {
+                calendar.cancel(handle);
+            }
+            return;
+        };
         if memory.full.is_some_and(|(at, _)| at <= full_at) {
             return;
         }

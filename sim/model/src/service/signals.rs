@@ -52,7 +52,7 @@ impl Service {
                     capacity += measure.capacity;
                 }
                 StageState::Batching(batching) => {
-                    busy += batching.replicas.iter().map(|r| u64::from(r.engine.running())).sum::<u64>();
+                    busy += batching.running;
                     capacity += measure.capacity;
                 }
                 StageState::Server(_) | StageState::Reranker(_) => {}
