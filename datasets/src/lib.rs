@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`trace`] | reads recorded workloads: CSV, Parquet and JSON lines |
 //! | [`bundled`] | the files that are built into the command |
+//! | [`fit`] | fits engines to what was measured, with the error on what the fit did not see |
 //! | [`frames`] | writes tables of results as Parquet |
 //! | [`files`] | writes files whole or not at all |
 //!
@@ -12,6 +13,7 @@
 
 pub mod bundled;
 pub mod files;
+pub mod fit;
 pub mod frames;
 pub mod trace;
 

@@ -16,7 +16,7 @@
 //!
 //! # How it is fast
 //! Between two changes of the batch every iteration has the same members, so iteration times form an
-//! arithmetic series: [`timeline`](self) keeps such stretches as segments with exact integer sums, a
+//! arithmetic series: the timeline keeps such stretches as segments with exact integer sums, a
 //! finish is a heap entry keyed by the absolute number of its iteration, and the blocks that all
 //! decoding sequences hold after any number of iterations follow from a histogram of their remainders
 //! modulo the block size. Iterations are thus *decided in bulk*, up to the next finish or to the last

@@ -39,8 +39,10 @@ pub struct BatchingConfig {
     /// Tokens in a block, 1 to 1024.
     #[serde(default = "default_block_tokens")]
     pub block_tokens: u32,
-    /// Share of every prompt found in the prefix cache, 0 to 1: it is not computed again, in whole
-    /// blocks, but its blocks are still counted in full (a cautious bound: real engines share them).
+    /// Share of all prompt tokens found in the prefix cache, 0 to 1, spread evenly over the jobs in whole
+    /// blocks. They are not computed again, and their blocks are those of the job that computed them
+    /// first: right for system prompts and jobs that overlap, too favourable for conversations whose
+    /// earlier turn has long left the batch.
     #[serde(default)]
     pub prefix_hit_share: f64,
     /// Order of the waiting queue.
@@ -80,8 +82,8 @@ pub struct BatchingError {
 }
 
 impl BatchingError {
-    pub(super) fn new(field: &'static str, found: impl ToString, allowed: impl ToString) -> Self {
-        Self { field, found: found.to_string(), allowed: allowed.to_string() }
+    pub(super) fn new(field: &'static str, found: &dyn ToString, allowed: &str) -> Self {
+        Self { field, found: found.to_string(), allowed: allowed.to_owned() }
     }
 }
 
@@ -93,25 +95,25 @@ impl BatchingConfig {
     pub fn check(&self) -> Result<(), BatchingError> {
         self.cost.check()?;
         if self.max_seqs == 0 || self.max_seqs > MAX_SEQS_MAX {
-            return Err(BatchingError::new("max_seqs", self.max_seqs, "1 to 65536"));
+            return Err(BatchingError::new("max_seqs", &self.max_seqs, "1 to 65536"));
         }
         if self.max_batched_tokens < self.max_seqs {
             let allowed = format!("at least max_seqs ({}): each sequence needs a token", self.max_seqs);
-            return Err(BatchingError::new("max_batched_tokens", self.max_batched_tokens, allowed));
+            return Err(BatchingError::new("max_batched_tokens", &self.max_batched_tokens, &allowed));
         }
         if self.block_tokens == 0 || self.block_tokens > BLOCK_TOKENS_MAX {
-            return Err(BatchingError::new("block_tokens", self.block_tokens, "1 to 1024"));
+            return Err(BatchingError::new("block_tokens", &self.block_tokens, "1 to 1024"));
         }
         let tokens = u64::from(self.kv_blocks) * u64::from(self.block_tokens);
         if tokens == 0 || tokens > CACHE_TOKENS_MAX {
             return Err(BatchingError::new(
                 "kv_blocks",
-                self.kv_blocks,
+                &self.kv_blocks,
                 "at least 1, and at most 2^31 tokens in all",
             ));
         }
         if !(0.0..=1.0).contains(&self.prefix_hit_share) {
-            return Err(BatchingError::new("prefix_hit_share", self.prefix_hit_share, "0 to 1"));
+            return Err(BatchingError::new("prefix_hit_share", &self.prefix_hit_share, "0 to 1"));
         }
         Ok(())
     }

@@ -15,8 +15,10 @@ const PER_ITEM_MAX_S: f64 = 0.01;
 
 /// The length of one iteration, linear in what it computes:
 ///
-/// `c0 + per_prefill_token * max(0, P - hidden) + per_prefill_context * sum(chunk * (context + chunk / 2))
-///  + per_decode_sequence * D + (per_resident_token + mixed) * R`
+/// ```text
+/// c0 + per_prefill_token * max(0, P - hidden) + per_prefill_context * sum(chunk * (context + chunk / 2))
+///    + per_decode_sequence * D + (per_resident_token + mixed) * R
+/// ```
 ///
 /// with `P` prefill tokens, `D` decoding sequences and `R` the tokens these hold in the cache. `hidden`
 /// is what `hidden_tokens` leaves after `D`, and `mixed` is `per_resident_token_mixed` in an iteration
@@ -54,7 +56,7 @@ impl IterationCost {
     /// The first coefficient that is outside its range (NaN is).
     pub fn check(&self) -> Result<(), BatchingError> {
         if !(1e-9..=FIXED_MAX_S).contains(&self.c0_s) {
-            return Err(BatchingError::new("cost.c0_s", self.c0_s, "1e-9 to 100"));
+            return Err(BatchingError::new("cost.c0_s", &self.c0_s, "1e-9 to 100"));
         }
         for (field, value) in [
             ("cost.per_prefill_token_s", self.per_prefill_token_s),
@@ -64,7 +66,7 @@ impl IterationCost {
             ("cost.per_resident_token_mixed_s", self.per_resident_token_mixed_s),
         ] {
             if !(0.0..=PER_ITEM_MAX_S).contains(&value) {
-                return Err(BatchingError::new(field, value, "0 to 0.01"));
+                return Err(BatchingError::new(field, &value, "0 to 0.01"));
             }
         }
         Ok(())
@@ -125,9 +127,8 @@ impl CostUnits {
 
     /// Length of an iteration, units.
     pub(super) fn duration(&self, load: &Load) -> u128 {
-        let mut sum = self.fixed
-            + self.sequence * u128::from(load.decodes)
-            + self.resident * u128::from(load.resident);
+        let mut sum =
+            self.fixed + self.sequence * u128::from(load.decodes) + self.resident * u128::from(load.resident);
         if load.prefill_tokens > 0 {
             let hidden = self.hidden_tokens.saturating_sub(load.decodes);
             sum += self.prefill_token * u128::from(load.prefill_tokens.saturating_sub(hidden))

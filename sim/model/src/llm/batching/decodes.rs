@@ -1,7 +1,8 @@
 //! The sequences that decode, as one: how many, the tokens and the blocks they hold at any iteration.
 //!
 //! Each gains one token per iteration, so a sequence is described by a constant, its *offset*: tokens
-//! held at iteration `m` are `offset + m`. Sums over all sequences then need no visit of each.
+//! held at iteration `m` are `offset + m`. Sums over all sequences then need no visit of each. Blocks
+//! shared with others are left out of the block counts and kept in the token counts.
 
 /// Aggregates over the decoding sequences.
 #[derive(Clone, Debug)]
@@ -9,7 +10,7 @@ pub(super) struct Decodes {
     block_tokens: i64,
     count: u64,
     offset_sum: i64,
-    /// Sum of `floor(offset / block_tokens)`.
+    /// Sum of `floor(offset / block_tokens)`, less the shared blocks.
     quotient_sum: i64,
     /// How many offsets leave each remainder modulo `block_tokens`.
     remainders: Vec<u32>,
@@ -30,17 +31,17 @@ impl Decodes {
         self.count
     }
 
-    pub(super) fn add(&mut self, offset: i64) {
+    pub(super) fn add(&mut self, offset: i64, shared_blocks: u64) {
         self.count += 1;
         self.offset_sum += offset;
-        self.quotient_sum += offset.div_euclid(self.block_tokens);
+        self.quotient_sum += offset.div_euclid(self.block_tokens) - shared_blocks as i64;
         self.remainders[offset.rem_euclid(self.block_tokens) as usize] += 1;
     }
 
-    pub(super) fn remove(&mut self, offset: i64) {
+    pub(super) fn remove(&mut self, offset: i64, shared_blocks: u64) {
         self.count -= 1;
         self.offset_sum -= offset;
-        self.quotient_sum -= offset.div_euclid(self.block_tokens);
+        self.quotient_sum -= offset.div_euclid(self.block_tokens) - shared_blocks as i64;
         self.remainders[offset.rem_euclid(self.block_tokens) as usize] -= 1;
     }
 
@@ -103,7 +104,7 @@ mod tests {
         ) {
             let mut decodes = Decodes::new(block);
             let offsets: Vec<i64> = held.iter().map(|h| h - step as i64).collect();
-            for &offset in &offsets { decodes.add(offset); }
+            for &offset in &offsets { decodes.add(offset, 0); }
             let blocks = |m: u64| -> u64 {
                 offsets.iter().map(|o| ((o + m as i64) as u64).div_ceil(u64::from(block))).sum()
             };
@@ -114,7 +115,7 @@ mod tests {
             let limit = blocks(step) + room;
             let expected = (step..=step + ahead).take_while(|&m| blocks(m) <= limit).last().unwrap();
             prop_assert_eq!(decodes.last_within(step, step + ahead, limit), expected);
-            for &offset in &offsets { decodes.remove(offset); }
+            for &offset in &offsets { decodes.remove(offset, 0); }
             prop_assert_eq!((decodes.count(), decodes.blocks(step), decodes.tokens(step)), (0, 0, 0));
         }
     }

@@ -24,6 +24,8 @@ pub struct BatchingEngine {
     vacant: Vec<u32>,
     slots: BTreeMap<u64, u32>,
     arrivals: u64,
+    /// Prompt tokens found in the prefix cache so far and not yet given to a job as whole blocks.
+    shared_tokens: f64,
     pub(super) admissions: u64,
     /// The place that the next preempted job takes at the head of the queue; counts down.
     pub(super) head_place: i64,
@@ -79,6 +81,7 @@ impl BatchingEngine {
             vacant: Vec::new(),
             slots: BTreeMap::new(),
             arrivals: 0,
+            shared_tokens: 0.0,
             admissions: 0,
             head_place: 0,
             waiting: Waiting::default(),
@@ -109,15 +112,20 @@ impl BatchingEngine {
     /// Hands in a job. It waits from `now` on and is looked at by the next iteration boundary. A job
     /// that can never fit is refused at the next `advance`.
     pub fn submit(&mut self, now: u64, job: Job) {
-        debug_assert!(now <= self.next_ns, "advance() was due at {} ns, before this submission", self.next_ns);
+        debug_assert!(
+            now <= self.next_ns,
+            "advance() was due at {} ns, before this submission",
+            self.next_ns
+        );
         debug_assert!(!self.slots.contains_key(&job.id), "job {} is in the engine already", job.id);
         self.arrivals += 1;
         let place = match self.config.queue {
             QueueOrder::Arrival => (0, self.arrivals as i64),
             QueueOrder::Priority => (job.priority, self.arrivals as i64),
         };
-        let sequence = Sequence::new(&job, self.arrivals, place);
-        if self.blocks_for(sequence.most_tokens()) > u64::from(self.config.kv_blocks) {
+        let mut sequence = Sequence::new(&job, self.arrivals, place);
+        sequence.shared_blocks = self.share_prefix(sequence.tokens_in);
+        if self.own_blocks(&sequence, sequence.most_tokens()) > u64::from(self.config.kv_blocks) {
             self.refused.push(job.id);
             self.refused_ns = self.refused_ns.min(now);
             return;
@@ -137,10 +145,25 @@ impl BatchingEngine {
         }
     }
 
+    /// The next job's share of what all jobs find in the prefix cache, blocks. What does not make a whole
+    /// block is carried over to the next job, so that the share holds whatever the lengths.
+    fn share_prefix(&mut self, tokens_in: u64) -> u64 {
+        let block = u64::from(self.config.block_tokens);
+        self.shared_tokens += tokens_in as f64 * self.config.prefix_hit_share;
+        // The last token is always computed, and with it its block.
+        let blocks = (self.shared_tokens as u64 / block).min((tokens_in - 1) / block);
+        self.shared_tokens -= (blocks * block) as f64;
+        blocks
+    }
+
     /// Takes a job out, as when its client goes away: from the queue at once, from the batch at the
     /// next iteration boundary. Nothing more is reported of it. False if there is no such job.
     pub fn cancel(&mut self, now: u64, id: u64) -> bool {
-        debug_assert!(now <= self.next_ns, "advance() was due at {} ns, before this cancellation", self.next_ns);
+        debug_assert!(
+            now <= self.next_ns,
+            "advance() was due at {} ns, before this cancellation",
+            self.next_ns
+        );
         let Some(slot) = self.slots.remove(&id) else { return false };
         if self.sequences[slot as usize].stage == Stage::Waiting {
             self.vacate(slot);

@@ -74,3 +74,63 @@ impl FreeList {
         self.remains.retain(|remains| remains.slot != slot);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Act {
+        Take(u64),
+        Append(u64),
+        Preempt { count: u64, full: u64 },
+        Return(usize),
+        Forget(usize),
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        prop_oneof![
+            (1_u64..12).prop_map(Act::Take),
+            (1_u64..12).prop_map(Act::Append),
+            (1_u64..12, 0_u64..12).prop_map(|(count, full)| Act::Preempt { count, full: full.min(count) }),
+            (0_usize..8).prop_map(Act::Return),
+            (0_usize..8).prop_map(Act::Forget),
+        ]
+    }
+
+    proptest! {
+        /// Against a queue of (slot, place in its sequence); anonymous blocks are (u32::MAX, 0).
+        #[test]
+        fn counts_match_a_real_queue(acts in prop::collection::vec(act(), 1..80)) {
+            let mut list = FreeList::default();
+            let mut queue: VecDeque<(u32, u64)> = VecDeque::new();
+            let mut away: Vec<(u32, u64)> = Vec::new();
+            for (slot, act) in (0_u32..).zip(acts) {
+                match act {
+                    Act::Take(count) => drop(queue.drain(..(count as usize).min(queue.len()))),
+                    Act::Append(count) => {
+                        list.append(count);
+                        queue.extend((0..count).map(|_| (u32::MAX, 0)));
+                    }
+                    Act::Preempt { count, full } => {
+                        queue.extend((0..count).rev().map(|place| (slot, place)));
+                        list.append_preempted(slot, count, full, queue.len() as u64);
+                        away.push((slot, full));
+                    }
+                    Act::Return(nth) if nth < away.len() => {
+                        let (slot, full) = away.remove(nth);
+                        let there = (0..full).take_while(|&place| queue.contains(&(slot, place))).count() as u64;
+                        prop_assert_eq!(list.surviving(slot, queue.len() as u64), there);
+                        let taken = there.saturating_sub(u64::from(slot % 3));
+                        list.take_back(slot, taken);
+                        queue.retain(|&(other, place)| other != slot || place >= taken);
+                    }
+                    Act::Forget(nth) if nth < away.len() => list.forget(away.remove(nth).0),
+                    Act::Return(_) | Act::Forget(_) => {}
+                }
+            }
+        }
+    }
+}

@@ -6,7 +6,7 @@ use super::Progress;
 use super::config::QueueOrder;
 use super::cost::Load;
 use super::engine::BatchingEngine;
-use super::sequence::Stage;
+use super::sequence::{Sequence, Stage};
 use super::timeline::Segment;
 
 impl BatchingEngine {
@@ -15,10 +15,14 @@ impl BatchingEngine {
         tokens.div_ceil(u64::from(self.config.block_tokens))
     }
 
+    /// Blocks that a sequence itself holds when it holds `tokens`.
+    pub(super) fn own_blocks(&self, sequence: &Sequence, tokens: u64) -> u64 {
+        self.blocks_for(tokens).saturating_sub(sequence.shared_blocks)
+    }
+
     /// Blocks held once iteration `step` is decided.
     pub(super) fn blocks_at(&self, step: u64) -> u64 {
-        let prefilling = self.prefilling.map_or(0, |slot| self.sequences[slot as usize].computed);
-        self.decodes.blocks(step) + self.finishing_blocks + self.blocks_for(prefilling)
+        self.decodes.blocks(step) + self.finishing_blocks + self.prefilling_blocks()
     }
 
     /// Decides the next iteration, and with it all that follow until something changes. `time` (units)
@@ -27,11 +31,8 @@ impl BatchingEngine {
         let step = self.timeline.last() + 1;
         self.retire(step);
         let preempted = self.make_room(step, ns, out);
-        let mut load = Load {
-            decodes: self.decodes.count(),
-            resident: self.decodes.tokens(step),
-            ..Load::default()
-        };
+        let mut load =
+            Load { decodes: self.decodes.count(), resident: self.decodes.tokens(step), ..Load::default() };
         let mut budget = u64::from(self.config.max_batched_tokens) - load.decodes;
         if let Some(slot) = self.prefilling {
             self.prefill(slot, step, &mut budget, &mut load);
@@ -58,7 +59,10 @@ impl BatchingEngine {
     }
 
     fn prefilling_blocks(&self) -> u64 {
-        self.prefilling.map_or(0, |slot| self.blocks_for(self.sequences[slot as usize].computed))
+        self.prefilling.map_or(0, |slot| {
+            let sequence = &self.sequences[slot as usize];
+            self.own_blocks(sequence, sequence.computed)
+        })
     }
 
     /// The iteration of the next last token.
@@ -84,11 +88,12 @@ impl BatchingEngine {
             let Some(Reverse((_, _, slot))) = self.finishes.pop() else { return };
             let sequence = &mut self.sequences[slot as usize];
             sequence.stage = Stage::Finishing;
-            let (arrival, tokens) = (sequence.arrival, sequence.most_tokens());
-            self.decodes.remove(self.sequences[slot as usize].offset);
+            let sequence = &self.sequences[slot as usize];
+            let tokens = sequence.most_tokens();
+            self.decodes.remove(sequence.offset, sequence.shared_blocks);
             self.finishing_tokens += tokens;
-            self.finishing_blocks += self.blocks_for(tokens);
-            self.finishing.push_back((finish, slot, arrival));
+            self.finishing_blocks += self.own_blocks(sequence, tokens);
+            self.finishing.push_back((finish, slot, sequence.arrival));
         }
     }
 
@@ -112,9 +117,9 @@ impl BatchingEngine {
         let prefilling = self.prefilling.map_or(0, |slot| {
             let sequence = &self.sequences[slot as usize];
             let budget = u64::from(self.config.max_batched_tokens) - self.decodes.count();
-            sequence.prefill_tokens().min(sequence.computed + budget)
+            self.own_blocks(sequence, sequence.prefill_tokens().min(sequence.computed + budget))
         });
-        self.decodes.blocks(step) + self.finishing_blocks + self.blocks_for(prefilling)
+        self.decodes.blocks(step) + self.finishing_blocks + prefilling
     }
 
     /// Who is preempted next. Linear in the batch: preemption is rare, and costs the engine far more.
@@ -149,7 +154,8 @@ impl BatchingEngine {
         self.waiting.push(sequence.place, slot);
         self.preemptions += 1;
         let full = if self.config.resume_from_cache && stage != Stage::Finishing {
-            held / u64::from(self.config.block_tokens)
+            (held / u64::from(self.config.block_tokens))
+                .saturating_sub(self.sequences[slot as usize].shared_blocks)
         } else {
             0
         };
@@ -162,12 +168,11 @@ impl BatchingEngine {
     pub(super) fn leave_batch(&mut self, slot: u32, decided: u64) -> u64 {
         let sequence = &self.sequences[slot as usize];
         let tokens = sequence.held_tokens(decided);
-        let blocks = self.blocks_for(tokens);
+        let blocks = self.own_blocks(sequence, tokens);
         match sequence.stage {
             Stage::Prefilling => self.prefilling = None,
             Stage::Decoding => {
-                let offset = sequence.offset;
-                self.decodes.remove(offset);
+                self.decodes.remove(sequence.offset, sequence.shared_blocks);
                 if self.finishes.len() > 2 * self.decodes.count() as usize + 64 {
                     self.forget_stale_finishes(slot);
                 }
@@ -184,7 +189,8 @@ impl BatchingEngine {
 
     fn forget_stale_finishes(&mut self, leaving: u32) {
         let mut finishes = std::mem::take(&mut self.finishes);
-        finishes.retain(|&Reverse((_, admission, slot))| slot != leaving && self.is_decoding(admission, slot));
+        finishes
+            .retain(|&Reverse((_, admission, slot))| slot != leaving && self.is_decoding(admission, slot));
         self.finishes = finishes;
     }
 
@@ -195,9 +201,8 @@ impl BatchingEngine {
             let free = u64::from(self.config.kv_blocks) - self.blocks_at(step);
             let total = self.sequences[slot as usize].prefill_tokens();
             let (found, computed) = self.cached_tokens(slot, free);
-            let wanted =
-                if self.config.reserve_full_prompt { total } else { total.min(computed + *budget) };
-            if self.blocks_for(wanted) > free {
+            let wanted = if self.config.reserve_full_prompt { total } else { total.min(computed + *budget) };
+            if self.own_blocks(&self.sequences[slot as usize], wanted) > free {
                 return;
             }
             self.waiting.pop();
@@ -221,11 +226,11 @@ impl BatchingEngine {
     fn cached_tokens(&self, slot: u32, free: u64) -> (u64, u64) {
         let sequence = &self.sequences[slot as usize];
         let block = u64::from(self.config.block_tokens);
+        let shared = sequence.shared_blocks;
         // The last token is always computed, and with it its block.
-        let most = (sequence.prefill_tokens() - 1) / block;
+        let most = (sequence.prefill_tokens() - 1) / block - shared;
         let found = if sequence.started { self.free_list.surviving(slot, free).min(most) } else { 0 };
-        let shared = (sequence.tokens_in as f64 * self.config.prefix_hit_share) as u64 / block;
-        (found, found.max(shared.min(most)) * block)
+        (found, (shared + found) * block)
     }
 
     /// Computes the next chunk of a prompt in iteration `step`.
@@ -252,13 +257,12 @@ impl BatchingEngine {
             sequence.stage = Stage::Finishing;
             self.finishing.push_back((step, slot, sequence.arrival));
             self.finishing_tokens += total;
-            self.finishing_blocks += self.blocks_for(total);
+            self.finishing_blocks += self.own_blocks(&self.sequences[slot as usize], total);
         } else {
             sequence.stage = Stage::Decoding;
             sequence.offset = total as i64 - step as i64;
-            let (finish, admission, offset) = (sequence.finish, sequence.admission, sequence.offset);
-            self.decodes.add(offset);
-            self.finishes.push(Reverse((finish, admission, slot)));
+            self.decodes.add(sequence.offset, sequence.shared_blocks);
+            self.finishes.push(Reverse((sequence.finish, sequence.admission, slot)));
         }
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Sequence {
     pub id: u64,
     pub tokens_in: u64,
     pub tokens_out: u64,
+    /// Leading blocks of the prompt that it shares with others: neither computed nor held by it.
+    pub shared_blocks: u64,
     pub stage: Stage,
     /// Priority, then place: the key under which it waits, unique among all that ever waited.
     pub place: (u8, i64),
@@ -48,6 +50,7 @@ impl Sequence {
             id: job.id,
             tokens_in: u64::from(job.tokens_in.max(1)),
             tokens_out: u64::from(job.tokens_out.max(1)),
+            shared_blocks: 0,
             stage: Stage::Waiting,
             place,
             arrival,

@@ -29,8 +29,10 @@ struct Twinned {
     known: u64,
     asked: u64,
     computed: u64,
+    /// Blocks of the prompt that others hold; its own come after these.
+    shared: usize,
     blocks: Vec<usize>,
-    /// Blocks full when it was last preempted.
+    /// Own blocks full when it was last preempted.
     full: u64,
 }
 
@@ -52,6 +54,7 @@ pub(super) struct Twin {
     refused: Vec<(u64, u64)>,
     admissions: u64,
     head_place: i64,
+    shared_tokens: f64,
     pub(super) iterations: u64,
     pub(super) preemptions: u64,
     pub(super) events: Vec<Progress>,
@@ -73,6 +76,7 @@ impl Twin {
             refused: Vec::new(),
             admissions: 0,
             head_place: 0,
+            shared_tokens: 0.0,
             iterations: 0,
             preemptions: 0,
             events: Vec::new(),
@@ -84,7 +88,11 @@ impl Twin {
         let number = self.sequences.len() as i64 + 1;
         let priority = if self.config.queue == QueueOrder::Priority { job.priority } else { 0 };
         let (tokens_in, tokens_out) = (u64::from(job.tokens_in.max(1)), u64::from(job.tokens_out.max(1)));
-        let fits = self.blocks_for(tokens_in + tokens_out - 1) <= self.config.kv_blocks as usize;
+        self.shared_tokens += tokens_in as f64 * self.config.prefix_hit_share;
+        let block = u64::from(self.config.block_tokens);
+        let shared = (self.shared_tokens as u64 / block).min((tokens_in - 1) / block) as usize;
+        self.shared_tokens -= (shared as u64 * block) as f64;
+        let fits = self.blocks_for(tokens_in + tokens_out - 1) - shared <= self.config.kv_blocks as usize;
         self.sequences.push(Twinned {
             id: job.id,
             tokens_in,
@@ -98,6 +106,7 @@ impl Twin {
             known: 0,
             asked: 0,
             computed: 0,
+            shared,
             blocks: Vec::new(),
             full: 0,
         });
@@ -220,7 +229,7 @@ impl Twin {
     }
 
     fn take_blocks(&mut self, index: usize) {
-        let wanted = self.blocks_for(self.sequences[index].computed);
+        let wanted = self.blocks_for(self.sequences[index].computed) - self.sequences[index].shared;
         while self.sequences[index].blocks.len() < wanted {
             let block = self.free.pop_front().expect("room was made or checked");
             self.content[block] = (index, self.sequences[index].blocks.len());
@@ -252,7 +261,7 @@ impl Twin {
                 .iter()
                 .map(|&index| {
                     let more = plan.iter().find(|entry| entry.0 == index).map_or(0, |entry| entry.1);
-                    self.blocks_for(self.sequences[index].computed + more)
+                    self.blocks_for(self.sequences[index].computed + more) - self.sequences[index].shared
                 })
                 .sum();
             if wanted <= self.config.kv_blocks as usize {
@@ -265,7 +274,7 @@ impl Twin {
             let index = *victim.expect("a single sequence fits");
             self.leave(index);
             let sequence = &mut self.sequences[index];
-            sequence.full = sequence.computed / u64::from(self.config.block_tokens);
+            sequence.full = sequence.computed / u64::from(self.config.block_tokens) - sequence.shared as u64;
             sequence.stage = Stage::Waiting;
             sequence.decoding = false;
             sequence.computed = 0;
@@ -302,19 +311,20 @@ impl Twin {
         let sequence = &self.sequences[index];
         let block = u64::from(self.config.block_tokens);
         let total = sequence.tokens_in + sequence.known;
-        let most = (total - 1) / block;
+        let most = (total - 1) / block - sequence.shared as u64;
         let mut found = Vec::new();
         if self.config.resume_from_cache {
             for place in 0..sequence.full.min(most) as usize {
-                let Some(&there) = self.free.iter().find(|&&b| self.content[b] == (index, place)) else { break };
+                let Some(&there) = self.free.iter().find(|&&b| self.content[b] == (index, place)) else {
+                    break;
+                };
                 found.push(there);
             }
         }
-        let shared = (sequence.tokens_in as f64 * self.config.prefix_hit_share) as u64 / block;
-        let computed = shared.min(most).max(found.len() as u64) * block;
+        let computed = (sequence.shared + found.len()) as u64 * block;
         let chunk = (total - computed).min(budget);
         let wanted = if self.config.reserve_full_prompt { total } else { computed + chunk };
-        if self.blocks_for(wanted) > self.free.len() {
+        if self.blocks_for(wanted) - sequence.shared > self.free.len() {
             return None;
         }
         self.free.retain(|block| !found.contains(block));
@@ -333,7 +343,14 @@ impl Twin {
         Some(chunk)
     }
 
-    fn compute(&mut self, index: usize, tokens: u64, decodes: bool, load: &mut Load, makers: &mut Vec<usize>) {
+    fn compute(
+        &mut self,
+        index: usize,
+        tokens: u64,
+        decodes: bool,
+        load: &mut Load,
+        makers: &mut Vec<usize>,
+    ) {
         if tokens == 0 {
             return;
         }

@@ -7,7 +7,11 @@ use super::{BatchingConfig, BatchingEngine, IterationCost, Job, Progress, QueueO
 
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    Submit { tokens_in: u32, tokens_out: u32, priority: u8 },
+    Submit {
+        tokens_in: u32,
+        tokens_out: u32,
+        priority: u8,
+    },
     /// Cancel one of the jobs submitted so far, as a share of their number.
     Cancel(f64),
     /// Only look.
@@ -55,17 +59,19 @@ fn config() -> impl Strategy<Value = BatchingConfig> {
         any::<bool>(),
         any::<[bool; 3]>(),
     )
-        .prop_map(|(cost, max_seqs, extra, kv_blocks, block_tokens, hits, priority, flags)| BatchingConfig {
-            cost,
-            max_seqs,
-            max_batched_tokens: max_seqs + extra,
-            kv_blocks,
-            block_tokens,
-            prefix_hit_share: hits,
-            queue: if priority { QueueOrder::Priority } else { QueueOrder::Arrival },
-            async_scheduling: flags[0],
-            reserve_full_prompt: flags[1],
-            resume_from_cache: flags[2],
+        .prop_map(|(cost, max_seqs, extra, kv_blocks, block_tokens, hits, priority, flags)| {
+            BatchingConfig {
+                cost,
+                max_seqs,
+                max_batched_tokens: max_seqs + extra,
+                kv_blocks,
+                block_tokens,
+                prefix_hit_share: hits,
+                queue: if priority { QueueOrder::Priority } else { QueueOrder::Arrival },
+                async_scheduling: flags[0],
+                reserve_full_prompt: flags[1],
+                resume_from_cache: flags[2],
+            }
         })
 }
 
@@ -82,8 +88,37 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         2 => 1_u64..200_000_000,
         1 => 1_u64..5_000_000_000,
     ];
-    let one = (gap, any::<bool>(), act).prop_map(|(gap_ns, settle_first, act)| Move { gap_ns, settle_first, act });
+    let one =
+        (gap, any::<bool>(), act).prop_map(|(gap_ns, settle_first, act)| Move { gap_ns, settle_first, act });
     prop::collection::vec(one, 1..60)
+}
+
+/// A small cache of small blocks under a crowd that comes at once and partly leaves: preempted jobs wait
+/// in numbers, and find parts of their blocks again.
+fn tight_config() -> impl Strategy<Value = BatchingConfig> {
+    (config(), 4_u32..24, 1_u32..4, 60_u32..200, 0_u32..40).prop_map(
+        |(config, max_seqs, block_tokens, kv_blocks, extra)| BatchingConfig {
+            max_seqs,
+            max_batched_tokens: max_seqs + extra,
+            kv_blocks,
+            block_tokens,
+            prefix_hit_share: 0.0,
+            resume_from_cache: true,
+            ..config
+        },
+    )
+}
+
+fn tight_moves() -> impl Strategy<Value = Vec<Move>> {
+    let act = prop_oneof![
+        3 => (1_u32..60, 1_u32..60, 0_u8..4)
+            .prop_map(|(tokens_in, tokens_out, priority)| Act::Submit { tokens_in, tokens_out, priority }),
+        2 => (0.0..1.0_f64).prop_map(Act::Cancel),
+    ];
+    let gap = prop_oneof![2 => Just(0_u64), 2 => 1_u64..100_000, 1 => 1_u64..30_000_000];
+    let one =
+        (gap, any::<bool>(), act).prop_map(|(gap_ns, settle_first, act)| Move { gap_ns, settle_first, act });
+    prop::collection::vec(one, 20..60)
 }
 
 struct Pair {
@@ -174,9 +209,14 @@ fn time(progress: &Progress) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
     #[test]
     fn engine_agrees_with_its_twin(config in config(), moves in moves()) {
+        agree(&config, &moves);
+    }
+
+    #[test]
+    fn engine_agrees_with_its_twin_in_a_tight_cache(config in tight_config(), moves in tight_moves()) {
         agree(&config, &moves);
     }
 }
