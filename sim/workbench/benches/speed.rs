@@ -23,7 +23,12 @@ struct Case {
 }
 
 const CASES: &[Case] = &[
-    Case { name: "theory-mmc", settings: &[("run.duration_s", "200000")], asked: 1_000_000.0, replications: 1 },
+    Case {
+        name: "theory-mmc",
+        settings: &[("run.duration_s", "200000")],
+        asked: 1_000_000.0,
+        replications: 1,
+    },
     Case { name: "shop-peak", settings: &[], asked: 300_000.0, replications: 1 },
     Case { name: "shop-peak-mini", settings: &[], asked: 300_000.0, replications: 6 },
     Case { name: "azure-conversations", settings: &[], asked: 100_000.0, replications: 6 },
@@ -33,7 +38,8 @@ fn main() {
     let loaded: Vec<Loaded> = CASES
         .iter()
         .map(|case| {
-            let settings: Vec<_> = case.settings.iter().map(|(path, value)| Setting::new(*path, *value)).collect();
+            let settings: Vec<_> =
+                case.settings.iter().map(|(path, value)| Setting::new(*path, *value)).collect();
             match open(case.name, &settings) {
                 Ok(opened) => opened.loaded,
                 Err(error) => panic!("{}: {error}", case.name),
@@ -44,12 +50,16 @@ fn main() {
     let mut paces = vec![Vec::new(); CASES.len()];
     for _ in 0..ROUNDS {
         for (index, case) in CASES.iter().enumerate() {
-            let (seconds, (requests, simulated_s)) = clock::timed(|| round(&loaded[index], case.replications));
+            let (seconds, (requests, simulated_s)) =
+                clock::timed(|| round(&loaded[index], case.replications));
             rates[index].push(requests as f64 / seconds);
             paces[index].push(simulated_s / seconds);
         }
     }
-    println!("{:<22} {:>14} {:>14} {:>8} {:>14}", "scenario", "requests/s", "asked for", "ratio", "x real time");
+    println!(
+        "{:<22} {:>14} {:>14} {:>8} {:>14}",
+        "scenario", "requests/s", "asked for", "ratio", "x real time"
+    );
     for (index, case) in CASES.iter().enumerate() {
         let (rate, pace) = (median(&mut rates[index]), median(&mut paces[index]));
         let ratio = rate / case.asked;

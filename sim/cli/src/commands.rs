@@ -1,0 +1,10 @@
+//! The commands: each opens what it is about, has the workbench do it, and prints the result.
+
+pub(crate) mod capacity;
+pub(crate) mod check;
+pub(crate) mod params;
+pub(crate) mod run;
+mod run_screen;
+pub(crate) mod trace;
+pub(crate) mod tune;
+mod tune_screen;

@@ -1,0 +1,84 @@
+//! `forebay run`
+
+use super::run_screen::screen;
+use crate::arguments::{Format, RunArguments};
+use crate::failure::Failure;
+use crate::terminal::{Counter, complain, print};
+use crate::units;
+use forebay_model::scenario::objective::Constraint;
+use forebay_workbench::output::{Folder, json, write_run};
+use forebay_workbench::{Run, Summary};
+
+pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let common = &arguments.common;
+    let opened = common.open()?;
+    if let Some(out) = &common.out {
+        // Before the work, not after it.
+        Folder::check(out, common.force)?;
+    }
+    let workers = common.workers()?;
+    let counter = Counter::new("replication", common.quiet);
+    let run = forebay_workbench::run(&opened.loaded, &workers, common.out.is_some(), &|done, all| {
+        counter.count(done, all)
+    })?;
+    drop(counter);
+    if let Some(out) = &common.out {
+        let folder = write_run(out, common.force, &opened.loaded, &run)?;
+        if !common.quiet {
+            complain(&format!("written: {}", folder.display()));
+        }
+    }
+    let objective = opened.loaded.scenario.objective.as_ref();
+    let judged: Vec<Judged> = objective
+        .iter()
+        .flat_map(|objective| &objective.constraints)
+        .filter_map(|text| judge(text, &run.summary))
+        .collect();
+    match common.format {
+        Format::Json => print(&json(&run.summary))?,
+        Format::Text => print(&screen(&opened.loaded, &run, &judged))?,
+    }
+    if !common.quiet {
+        complain(&speed(&run, workers.threads()));
+    }
+    let missed: Vec<&str> = judged.iter().filter(|j| !j.holds).map(|j| j.text.as_str()).collect();
+    if arguments.require && !missed.is_empty() {
+        return Err(Failure::Against(format!("missed: {}", missed.join("; "))));
+    }
+    Ok(())
+}
+
+/// A constraint and whether the run keeps it.
+pub(crate) struct Judged {
+    pub(crate) text: String,
+    pub(crate) holds: bool,
+}
+
+/// A constraint that has no value is missed: nothing shows that it holds.
+fn judge(text: &str, summary: &Summary) -> Option<Judged> {
+    let constraint = Constraint::parse(text).ok()?;
+    let metric = summary.metrics.get(&constraint.metric);
+    let value = metric.and_then(|metric| metric.value);
+    let holds = value.is_some_and(|value| constraint.holds(value));
+    let found = match (metric, value) {
+        (Some(_), Some(_)) => units::number_of(metric),
+        (Some(metric), None) => metric.reason.clone().unwrap_or_else(|| units::NONE.to_owned()),
+        (None, _) => "not reported".to_owned(),
+    };
+    let said = if holds { "holds" } else { "missed" };
+    Some(Judged { text: format!("{constraint}: {said} ({found})"), holds })
+}
+
+fn speed(run: &Run, threads: usize) -> String {
+    let summary = &run.summary;
+    let wall_s = summary.wall_s.max(1e-9);
+    let threads = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
+    format!(
+        "{} simulated in {} on {threads}: {} requests/s, {} events/s, {} times real time",
+        units::seconds(summary.simulated_s),
+        units::seconds(wall_s),
+        units::count((summary.requests as f64 / wall_s) as u64),
+        units::count((summary.events as f64 / wall_s) as u64),
+        units::count((summary.simulated_s / wall_s) as u64)
+    )
+}

@@ -1,0 +1,63 @@
+//! Findings: what the tool noticed and the user should know. Each has a code, the parameter it is about,
+//! the evidence, and what to do.
+//!
+//! | code | from | what |
+//! | --- | --- | --- |
+//! | `signal.vram_preallocated` | scenario | a policy follows NVML memory that an engine holds constant |
+//! | `time_limit.not_inside_deadline` | scenario | a stage's limit can never act before the request's |
+//! | `time_limit.budgets_exceed_deadline` | scenario | the stages' limits add up to more than the request's |
+//! | `hysteresis.within_noise` | scenario | a threshold's band is narrower than its signal's noise |
+//! | `run.single_replication` | scenario | no interval can be given |
+//! | `calibration.outside_range` | scenario | an engine's calibration was measured on other lengths |
+//! | `load.above_capacity` | scenario | more is offered than a stage can carry |
+//! | `run.too_short` | run | the interval of the mean latency is wide |
+//! | `run.warmup` | run | the run had not settled when measuring began |
+//! | `threshold.never_reached` | run | a level's threshold was not reached in any replication |
+//! | `threshold.always_on` | run | a level's threshold was exceeded all the time |
+//! | `bottleneck.near_saturation` | run | small errors of capacity become large errors of latency |
+
+mod calibration;
+mod configuration;
+mod measured;
+mod thresholds;
+
+pub use configuration::of_scenario;
+pub(crate) use measured::{Watch, of_run};
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Something the tool noticed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What kind it is, such as `run.too_short`.
+    pub code: String,
+    /// The parameter it is about.
+    pub parameter: String,
+    /// What was seen.
+    pub evidence: String,
+    /// What to do.
+    pub advice: String,
+}
+
+impl Finding {
+    pub(crate) fn new(
+        code: &str,
+        parameter: impl Into<String>,
+        evidence: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self {
+            code: code.to_owned(),
+            parameter: parameter.into(),
+            evidence: evidence.into(),
+            advice: advice.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} [{}]: {}. {}.", self.parameter, self.code, self.evidence, self.advice)
+    }
+}

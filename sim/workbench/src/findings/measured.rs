@@ -1,0 +1,173 @@
+//! Findings from a run.
+
+use super::Finding;
+use super::configuration::of_scenario;
+use super::thresholds::{Compared, Threshold, thresholds};
+use crate::summary::Summary;
+use crate::verdict::{Bottleneck, Verdict, seconds};
+use forebay_engine::mser5;
+use forebay_model::scenario::{Loaded, Scenario, Source};
+use forebay_model::timeline::Point;
+
+/// Half-width of the mean latency's interval that is too wide, as a share of the mean.
+const WIDE: f64 = 0.1;
+/// A threshold that is exceeded in so large a share of the timeline is always on.
+const ALWAYS: f64 = 0.995;
+/// A warm-up that ends so much later than the configured one matters, as a share of the run.
+const LATE: f64 = 0.05;
+
+/// What is watched while replications come in: constant memory however many there are.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    thresholds: Vec<Watched>,
+    /// Requests in system at each point, summed over the replications.
+    in_system: Vec<f64>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    threshold: Threshold,
+    reached: u64,
+    points: u64,
+}
+
+impl Watch {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        let watched = |threshold| Watched { threshold, reached: 0, points: 0 };
+        Self { thresholds: thresholds(scenario).into_iter().map(watched).collect(), in_system: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, timeline: &[Point]) {
+        self.in_system.resize(self.in_system.len().max(timeline.len()), 0.0);
+        for (sum, point) in self.in_system.iter_mut().zip(timeline) {
+            *sum += point.in_system as f64;
+        }
+        for watched in &mut self.thresholds {
+            for point in timeline {
+                let value = match watched.threshold.compared {
+                    // The fullest device is not in the timeline.
+                    Compared::VramMax => None,
+                    Compared::Vram => point.vram,
+                    Compared::Kv => point.kv,
+                    Compared::Queue => Some(point.queued as f64),
+                };
+                let Some(value) = value else { continue };
+                watched.points += 1;
+                watched.reached += u64::from(value >= watched.threshold.above);
+            }
+        }
+    }
+}
+
+/// Everything that a run tells, after what its scenario alone tells.
+pub(crate) fn of_run(
+    loaded: &Loaded,
+    summary: &Summary,
+    bottleneck: Option<&Bottleneck>,
+    watch: &Watch,
+) -> Vec<Finding> {
+    let mut found = of_scenario(loaded);
+    too_short(summary, &mut found);
+    warmup(loaded, watch, &mut found);
+    for watched in &watch.thresholds {
+        inert(watched, summary, &mut found);
+    }
+    if let Some(bottleneck) = bottleneck.filter(|b| b.utilisation >= 0.9)
+        && summary.verdict != Verdict::Overloaded
+    {
+        let parameter = match bottleneck.stage.as_str() {
+            "executor" => "gateway.executor_slots".to_owned(),
+            stage => format!("stages.{stage}"),
+        };
+        found.push(Finding::new(
+            "bottleneck.near_saturation",
+            parameter,
+            format!("{}: a small error of its capacity is a large one of the latencies", bottleneck.sentence),
+            "Trust comparisons more than absolute latencies here, and measure this stage first",
+        ));
+    }
+    found
+}
+
+fn too_short(summary: &Summary, found: &mut Vec<Finding>) {
+    let Some(latency) = summary.metrics.get("latency_mean_s") else { return };
+    let (Some(mean), Some(half)) = (latency.value, latency.half_width()) else { return };
+    if half <= WIDE * mean {
+        return;
+    }
+    // The width falls with the square root of what is simulated.
+    let times = (half / (WIDE * mean)) * (half / (WIDE * mean));
+    let wanted = (f64::from(summary.replications) * times).ceil();
+    found.push(Finding::new(
+        "run.too_short",
+        "run.replications",
+        format!(
+            "the mean latency is {} +- {} ({:.0} %), wider than 10 %",
+            seconds(mean),
+            seconds(half),
+            100.0 * half / mean
+        ),
+        format!("About {wanted:.0} replications, or runs {times:.1} times as long, would narrow it to 10 %"),
+    ));
+}
+
+/// Only of loads that are the same all the time: elsewhere there is no steady state to warm up to.
+fn warmup(loaded: &Loaded, watch: &Watch, found: &mut Vec<Finding>) {
+    let plan = &loaded.scenario.run;
+    let steady = loaded.scenario.workload.sources.values().all(|source| match source {
+        Source::Poisson { from_s, to_s, .. } => *from_s == 0.0 && to_s.is_none(),
+        Source::Renewal { .. } | Source::ClosedLoop { .. } => true,
+        _ => false,
+    });
+    let arrivals = watch.in_system.len().min(plan.timeline_points as usize);
+    let cut = mser5(&watch.in_system[..arrivals]);
+    let step_s = plan.duration_s / f64::from(plan.timeline_points);
+    let settled_s = cut as f64 * step_s;
+    if !steady || settled_s <= plan.warmup_s + LATE * plan.duration_s {
+        return;
+    }
+    let advice = if settled_s > plan.duration_s / 2.0 {
+        "The run is too short to settle, or the service is overloaded: make run.duration_s several times as \
+         long, or look at the verdict"
+            .to_owned()
+    } else {
+        format!("Set run.warmup_s to {settled_s:.0} or more")
+    };
+    found.push(Finding::new(
+        "run.warmup",
+        "run.warmup_s",
+        format!(
+            "the number of requests in the system settles after {} (MSER-5), and measuring begins after {}",
+            seconds(settled_s),
+            seconds(plan.warmup_s)
+        ),
+        advice,
+    ));
+}
+
+fn inert(watched: &Watched, summary: &Summary, found: &mut Vec<Finding>) {
+    let Watched { threshold, reached, points } = watched;
+    if *points == 0 {
+        return;
+    }
+    let taken = summary.metrics.get(&format!("share_{}", threshold.level)).and_then(|metric| metric.value);
+    let above = threshold.above;
+    if *reached == 0 && taken.is_none_or(|share| share == 0.0) {
+        found.push(Finding::new(
+            "threshold.never_reached",
+            threshold.path.as_str(),
+            format!("{above} was not reached at any of {points} points of the timeline: the rule is inert"),
+            "Lower it to where the signal goes, or remove it",
+        ));
+    } else if *reached as f64 >= ALWAYS * *points as f64 {
+        found.push(Finding::new(
+            "threshold.always_on",
+            threshold.path.as_str(),
+            format!(
+                "{above} was reached at {:.1} % of the timeline's points: the rule is always on",
+                100.0 * *reached as f64 / *points as f64
+            ),
+            "Raise it above what the signal shows at rest, or make the level the normal one",
+        ));
+    }
+}

@@ -1,0 +1,38 @@
+//! What it means: scenarios are run, judged, tuned and written down here.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`inputs`] | opens a scenario by name or path, with the traces and calibrations it names |
+//! | [`workers`] | the threads, and work done on them in a fixed order of results |
+//! | [`run`] | all replications of a scenario |
+//! | [`verdict`] | stable, backlogged or overloaded, and the bottleneck |
+//! | [`summary`] | the numbers of a run, with their intervals: `summary.json` |
+//! | [`findings`] | what the user should know, from the scenario alone and from a run |
+//! | [`capacity`] | ceilings in closed form, before any simulation |
+//! | [`tune`] | the best value of a parameter within constraints |
+//! | [`output`] | run folders and tuning folders |
+//! | [`clock`] | the only wall clock |
+//!
+//! Everything that is computed is a function of the scenario, its seed and its replications: the number
+//! of threads changes how long it takes and nothing else.
+
+pub mod capacity;
+pub mod clock;
+pub mod findings;
+pub mod inputs;
+pub mod output;
+pub mod run;
+pub mod summary;
+pub mod tune;
+pub mod verdict;
+pub mod workers;
+
+pub use findings::Finding;
+pub use inputs::{Opened, open};
+pub use run::{Run, RunFailure, run};
+pub use summary::Summary;
+pub use verdict::Verdict;
+pub use workers::Workers;
+
+/// The version of the program, as results carry it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

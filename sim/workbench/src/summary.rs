@@ -1,0 +1,269 @@
+//! The numbers of a run with their intervals, in the form of `summary.json`.
+
+use crate::findings::Finding;
+use crate::verdict::{Bottleneck, Verdict, bottleneck, judge};
+use crate::{VERSION, verdict::Backlog};
+use forebay_engine::{Interval, Welford, student_t_quantile};
+use forebay_model::scenario::Loaded;
+use forebay_model::{Digest, Ledger, Metrics, Replication};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// Confidence of all intervals.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Metrics by name.
+pub type MetricSummaries = IndexMap<String, MetricSummary>;
+
+/// A metric over all replications.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MetricSummary {
+    /// The mean over the replications that have it.
+    pub value: Option<f64>,
+    /// 95 % confidence interval of the mean; absent with fewer than two replications.
+    pub ci95: Option<[f64; 2]>,
+    /// Its unit; empty for counts and shares.
+    pub unit: String,
+    /// Why there is no value.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+}
+
+impl MetricSummary {
+    /// Half of the interval's width.
+    pub fn half_width(&self) -> Option<f64> {
+        self.ci95.map(|[lo, hi]| 0.5 * (hi - lo))
+    }
+}
+
+/// Which scenario was run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScenarioId {
+    /// Its name.
+    pub name: String,
+    /// Hash of the complete scenario, settings included.
+    pub hash: String,
+}
+
+/// The numbers of a run: `summary.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Version of the program.
+    pub forebay: String,
+    /// What was run.
+    pub scenario: ScenarioId,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// Replications.
+    pub replications: u32,
+    /// Hash over all outcomes of all replications in order.
+    pub digest: String,
+    /// Time it took, seconds.
+    pub wall_s: f64,
+    /// Time that was simulated in all replications together, seconds.
+    pub simulated_s: f64,
+    /// Events handled.
+    pub events: u64,
+    /// Requests offered.
+    pub requests: u64,
+    /// How the service stands the load.
+    pub verdict: Verdict,
+    /// How all requests ended.
+    pub ledger: Ledger,
+    /// Metrics of the whole service.
+    pub metrics: MetricSummaries,
+    /// The same by class, tier, level, endpoint, tenant and stage.
+    pub by: IndexMap<String, IndexMap<String, MetricSummaries>>,
+    /// Alerts that would have fired.
+    pub alerts: Vec<String>,
+    /// What the user should know.
+    pub findings: Vec<Finding>,
+}
+
+/// The interval of observations that were added one by one; as [`Interval::of`].
+pub(crate) fn interval(values: &Welford) -> Interval {
+    let n = values.count() as usize;
+    let mean = values.mean().unwrap_or(f64::NAN);
+    let half = match values.variance() {
+        None => f64::INFINITY,
+        Some(0.0) => 0.0,
+        Some(variance) => {
+            student_t_quantile(0.5 + 0.5 * CONFIDENCE, (n - 1) as f64) * (variance / n as f64).sqrt()
+        }
+    };
+    Interval { mean, lo: mean - half, hi: mean + half, n }
+}
+
+/// A metric while replications come in: constant memory however many there are.
+#[derive(Clone, Debug)]
+struct Gathered {
+    values: Welford,
+    unit: String,
+    reason: Option<String>,
+}
+
+impl Gathered {
+    fn summary(&self) -> MetricSummary {
+        let all = interval(&self.values);
+        let some = self.values.count() > 0;
+        MetricSummary {
+            value: some.then_some(all.mean),
+            ci95: (all.n >= 2).then_some([all.lo, all.hi]),
+            unit: self.unit.clone(),
+            reason: if some { None } else { self.reason.clone() },
+        }
+    }
+}
+
+type Sheet = IndexMap<String, Gathered>;
+
+fn gather(sheet: &mut Sheet, metrics: &Metrics) {
+    for (name, metric) in metrics {
+        let entry = match sheet.get_mut(name) {
+            Some(entry) => entry,
+            None => sheet.entry(name.clone()).or_insert_with(|| Gathered {
+                values: Welford::new(),
+                unit: metric.unit.clone(),
+                reason: None,
+            }),
+        };
+        match metric.value {
+            Some(value) => entry.values.add(value),
+            None => entry.reason = entry.reason.take().or_else(|| metric.reason.clone()),
+        }
+    }
+}
+
+fn summaries(sheet: &Sheet) -> MetricSummaries {
+    sheet.iter().map(|(name, gathered)| (name.clone(), gathered.summary())).collect()
+}
+
+/// A run under way: replications are added in their order, and only what the summary needs is kept.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    digest: Digest,
+    simulated_s: f64,
+    events: u64,
+    ledger: Ledger,
+    metrics: Sheet,
+    by: IndexMap<String, IndexMap<String, Sheet>>,
+    backlogs: Vec<Backlog>,
+}
+
+impl Gathering {
+    pub(crate) fn new() -> Self {
+        Self {
+            digest: Digest::EMPTY,
+            simulated_s: 0.0,
+            events: 0,
+            ledger: Ledger::default(),
+            metrics: Sheet::new(),
+            by: IndexMap::new(),
+            backlogs: Vec::new(),
+        }
+    }
+
+    /// Adds the next replication.
+    pub(crate) fn add(&mut self, replication: &Replication, loaded: &Loaded) {
+        let Digest(word) = replication.digest;
+        self.digest.fold(word as u64);
+        self.digest.fold((word >> 64) as u64);
+        self.simulated_s += replication.simulated_s;
+        self.events += replication.events;
+        self.ledger.add(&replication.ledger);
+        gather(&mut self.metrics, &replication.metrics);
+        for (dimension, keys) in &replication.by {
+            let mine = self.by.entry(dimension.clone()).or_default();
+            for (key, metrics) in keys {
+                gather(mine.entry(key.clone()).or_default(), metrics);
+            }
+        }
+        let in_flight = replication.ledger.in_flight_at_end;
+        self.backlogs.push(Backlog::of(&replication.timeline, &loaded.scenario.run, in_flight));
+    }
+
+    /// The summary of what was added, without findings, and the bottleneck.
+    pub(crate) fn summary(&self, loaded: &Loaded, wall_s: f64) -> (Summary, Option<Bottleneck>) {
+        let metrics = summaries(&self.metrics);
+        let by: IndexMap<_, IndexMap<_, _>> = self
+            .by
+            .iter()
+            .map(|(dimension, keys)| {
+                (dimension.clone(), keys.iter().map(|(key, sheet)| (key.clone(), summaries(sheet))).collect())
+            })
+            .collect();
+        let kv_mean = metrics.get("kv_mean").and_then(|metric| metric.value);
+        let bottleneck = bottleneck(by.get("stage"), kv_mean);
+        let busiest = bottleneck.as_ref().map(|b| b.utilisation.max(kv_mean.unwrap_or(0.0)));
+        let summary = Summary {
+            forebay: VERSION.to_owned(),
+            scenario: ScenarioId { name: loaded.scenario.name.clone(), hash: loaded.hash.clone() },
+            seed: loaded.scenario.run.seed,
+            replications: self.backlogs.len() as u32,
+            digest: self.digest.hex(),
+            wall_s,
+            simulated_s: self.simulated_s,
+            events: self.events,
+            requests: self.ledger.offered,
+            verdict: judge(&self.backlogs, busiest),
+            ledger: self.ledger.clone(),
+            metrics,
+            by,
+            alerts: Vec::new(),
+            findings: Vec::new(),
+        };
+        (summary, bottleneck)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_model::Metric;
+
+    fn metric(value: Option<f64>) -> Metric {
+        let reason = value.is_none().then(|| "nobody asked".to_owned());
+        Metric { value, unit: "s".to_owned(), reason }
+    }
+
+    #[test]
+    fn intervals_are_those_of_the_engine() {
+        let values = [1.0, 2.5, 3.0, 0.5];
+        let mine = interval(&values.iter().copied().collect());
+        assert_eq!(mine, Interval::of(&values, CONFIDENCE));
+        let one = interval(&[4.0].into_iter().collect());
+        assert_eq!((one.mean, one.n), (4.0, 1));
+        assert!(one.half_width().is_infinite());
+    }
+
+    #[test]
+    fn a_metric_is_the_mean_over_those_that_have_it() {
+        let mut sheet = Sheet::new();
+        for value in [Some(1.0), None, Some(3.0)] {
+            gather(&mut sheet, &Metrics::from_iter([("x".to_owned(), metric(value))]));
+        }
+        let x = &summaries(&sheet)["x"];
+        assert_eq!((x.value, x.unit.as_str(), x.reason.clone()), (Some(2.0), "s", None));
+        let [lo, hi] = x.ci95.unwrap();
+        // Half-width t(0.975, 1) x sqrt(2) / sqrt(2).
+        assert!((hi - 2.0 - 12.706_204_736).abs() < 1e-6 && (lo + hi - 4.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_metric_that_nobody_has_is_null_with_its_reason() {
+        let mut sheet = Sheet::new();
+        gather(&mut sheet, &Metrics::from_iter([("x".to_owned(), metric(None))]));
+        let json = serde_json::to_value(&summaries(&sheet)["x"]).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({"value": null, "ci95": null, "unit": "s", "reason": "nobody asked"})
+        );
+    }
+
+    #[test]
+    fn one_replication_has_no_interval() {
+        let mut sheet = Sheet::new();
+        gather(&mut sheet, &Metrics::from_iter([("x".to_owned(), metric(Some(2.0)))]));
+        assert_eq!(summaries(&sheet)["x"].ci95, None);
+    }
+}
