@@ -1,5 +1,7 @@
 //! Numbers for people: with units, and no more digits than they bear.
 
+pub(crate) use forebay_workbench::show::seconds;
+use forebay_workbench::show::{short, time_unit};
 use forebay_workbench::summary::MetricSummary;
 
 /// Shown where there is no value.
@@ -44,32 +46,6 @@ pub(crate) fn number(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// The unit in which a time is best read, and its factor.
-fn time_unit(s: f64) -> (f64, &'static str) {
-    match s.abs() {
-        // The clock counts nanoseconds: less is nothing.
-        a if a < 1e-9 => return (0.0, "s"),
-        a if a >= 1.0 => (1.0, "s"),
-        a if a >= 1e-3 => (1e3, "ms"),
-        _ => (1e6, "µs"),
-    }
-}
-
-/// A time with a unit that suits it.
-pub(crate) fn seconds(s: f64) -> String {
-    let (factor, unit) = time_unit(s);
-    format!("{} {unit}", plain(s * factor))
-}
-
-fn plain(value: f64) -> String {
-    let decimals = match value.abs() {
-        a if a == 0.0 || a >= 100.0 => 0,
-        a if a >= 10.0 => 1,
-        _ => 2,
-    };
-    format!("{value:.decimals$}")
-}
-
 /// Half-width with the decimals of two digits that count.
 fn margin(half: f64) -> String {
     if half == 0.0 || !half.is_finite() {
@@ -90,8 +66,8 @@ pub(crate) fn seconds_of(metric: Option<&MetricSummary>) -> String {
     let Some(value) = metric.and_then(|metric| metric.value) else { return NONE.to_owned() };
     let (factor, unit) = time_unit(value);
     match metric.and_then(MetricSummary::half_width) {
-        Some(half) => format!("{} ±{} {unit}", plain(value * factor), margin(half * factor)),
-        None => format!("{} {unit}", plain(value * factor)),
+        Some(half) => format!("{} ±{} {unit}", short(value * factor), margin(half * factor)),
+        None => format!("{} {unit}", short(value * factor)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The command as its users meet it: what it prints, what it writes, and how it ends.
 
+#![allow(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -239,6 +241,7 @@ fn wrong_input_ends_with_2_and_writes_nothing() {
         (&["run", "small.toml", "--set", "nonsense"], "path=value"),
         (&["run", "small.toml", "--replications", "0"], "run.replications"),
         (&["run", "small.toml", "--threads", "0"], "--threads"),
+        (&["run", "small.toml", "--require", "--set", "objective.constraints=[]"], "no constraints"),
         (&["run", "small.toml", "--format", "xml"], "xml"),
         (&["run"], "required"),
         (&["frobnicate"], "frobnicate"),

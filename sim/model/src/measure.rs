@@ -71,6 +71,7 @@ impl Group {
 
 /// The end of a request, as the statistics need it.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, read by name")]
 pub(crate) struct Ended {
     pub(crate) end: End,
     pub(crate) level: Level,

@@ -35,9 +35,16 @@ pub struct Replication {
 /// # Errors
 /// When the scenario cannot be built, or its clock stands still.
 pub fn simulate(loaded: &Loaded, seed: u64, replication: u64) -> Result<Replication, RunError> {
-    let mut simulation = Service::simulation(loaded, seed, replication)?;
+    finish(Service::simulation(loaded, seed, replication)?, loaded)
+}
+
+/// Runs a replication that has begun to its end: one that was stepped, or forked into a what-if.
+///
+/// # Errors
+/// When its clock stands still.
+pub fn finish(mut simulation: Simulation<Service>, loaded: &Loaded) -> Result<Replication, RunError> {
     run(&mut simulation, loaded)?;
-    Ok(measured(&mut simulation, loaded))
+    Ok(measured(&simulation, loaded))
 }
 
 /// Why a replication could not be run to its end.
@@ -71,7 +78,7 @@ fn run(simulation: &mut Simulation<Service>, loaded: &Loaded) -> Result<(), RunE
 }
 
 /// What a simulation that has reached its end gives.
-fn measured(simulation: &mut Simulation<Service>, loaded: &Loaded) -> Replication {
+fn measured(simulation: &Simulation<Service>, loaded: &Loaded) -> Replication {
     let plan = &loaded.scenario.run;
     let end = Time::ZERO + Span::from_secs_f64(plan.duration_s);
     let now = simulation.calendar.now().max(end);

@@ -26,7 +26,6 @@ mod stations;
 mod tests;
 
 pub use build::BuildError;
-pub(crate) use build::batching_config;
 
 use crate::attempts::Attempts;
 use crate::clients::birth::Nursery;

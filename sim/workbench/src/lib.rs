@@ -4,12 +4,13 @@
 //! | --- | --- |
 //! | [`inputs`] | opens a scenario by name or path, with the traces and calibrations it names |
 //! | [`workers`] | the threads, and work done on them in a fixed order of results |
-//! | [`run`] | all replications of a scenario |
+//! | [`mod@run`] | all replications of a scenario |
 //! | [`verdict`] | stable, backlogged or overloaded, and the bottleneck |
 //! | [`summary`] | the numbers of a run, with their intervals: `summary.json` |
 //! | [`findings`] | what the user should know, from the scenario alone and from a run |
 //! | [`capacity`] | ceilings in closed form, before any simulation |
 //! | [`tune`] | the best value of a parameter within constraints |
+//! | [`show`] | numbers as people read them |
 //! | [`output`] | run folders and tuning folders |
 //! | [`clock`] | the only wall clock |
 //!
@@ -22,6 +23,7 @@ pub mod findings;
 pub mod inputs;
 pub mod output;
 pub mod run;
+pub mod show;
 pub mod summary;
 pub mod tune;
 pub mod verdict;

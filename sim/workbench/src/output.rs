@@ -162,8 +162,8 @@ impl Drop for Folder {
 
 /// A value as JSON text for people and programs, with a final line end.
 pub fn json(value: &impl Serialize) -> String {
-    let text = serde_json::to_string_pretty(value);
-    text.expect("results have string keys and no failing serialiser") + "\n"
+    // Results have string keys and no failing serialiser; a value that is neither shows as null.
+    serde_json::to_string_pretty(value).unwrap_or_else(|_| "null".to_owned()) + "\n"
 }
 
 /// The folder, or the first of `<folder>-2`, `<folder>-3`, ... that is free.

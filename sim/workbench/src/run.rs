@@ -13,6 +13,9 @@ use forebay_model::scenario::Loaded;
 use forebay_model::timeline::Point;
 use forebay_model::{Replication, RunError, simulate};
 
+/// Timelines are kept up to so many points in all, some 100 MB: those of the first replications.
+const MOST_POINTS: usize = 1_000_000;
+
 /// Told how many pieces of work of how many are done, from any thread.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
@@ -23,7 +26,7 @@ pub struct Run {
     pub summary: Summary,
     /// The stage that would saturate first; absent when no stage has a bound.
     pub bottleneck: Option<Bottleneck>,
-    /// Timelines by replication, if they were asked for.
+    /// Timelines by replication, if they were asked for: of the first ones, where there are very many.
     pub timelines: Vec<Vec<Point>>,
 }
 
@@ -101,13 +104,15 @@ pub fn run(
     let mut gathering = Gathering::new();
     let mut watched = Watch::new(&loaded.scenario);
     let mut timelines = Vec::new();
+    let mut kept = 0;
     workers.in_order(
         count,
         |index| replicate(loaded, plan.seed, index as u64),
         |index, mut replication: Replication| {
             gathering.add(&replication, loaded);
             watched.add(&replication.timeline);
-            if keep_timelines {
+            kept += replication.timeline.len();
+            if keep_timelines && kept <= MOST_POINTS {
                 timelines.push(std::mem::take(&mut replication.timeline));
             }
             progress(index + 1, count);

@@ -194,7 +194,8 @@ impl Gathering {
             .collect();
         let kv_mean = metrics.get("kv_mean").and_then(|metric| metric.value);
         let bottleneck = bottleneck(by.get("stage"), kv_mean);
-        let busiest = bottleneck.as_ref().map(|b| b.utilisation.max(kv_mean.unwrap_or(0.0)));
+        let servers = bottleneck.as_ref().filter(|b| !b.batches).map(|b| b.utilisation);
+        let busiest = servers.into_iter().chain(kv_mean).reduce(f64::max);
         let summary = Summary {
             forebay: VERSION.to_owned(),
             scenario: ScenarioId { name: loaded.scenario.name.clone(), hash: loaded.hash.clone() },

@@ -15,13 +15,14 @@
 //! averages in place of the points, because neighbouring points are correlated. Utilisation alone was
 //! rejected: above capacity it reads 100 % whether people are waiting, are turned away or have left.
 
+use crate::show::seconds;
 use crate::summary::MetricSummary;
 use forebay_engine::{Interval, student_t_quantile};
 use forebay_model::scenario::RunPlan;
 use forebay_model::timeline::Point;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// How the service stands its load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,6 +188,8 @@ pub struct Bottleneck {
     pub stage: String,
     /// Share of its servers, slots or sequences that is busy on average.
     pub utilisation: f64,
+    /// It serves batches: a server that is always busy may still have room in its batches.
+    pub batches: bool,
     /// One sentence for people.
     pub sentence: String,
 }
@@ -208,33 +211,13 @@ pub(crate) fn bottleneck(
         format!("the bottleneck is {stage}, {percent:.1} % busy")
     };
     if let Some(wait_s) = value(metrics, "wait_mean_s").filter(|_| utilisation >= 0.5) {
-        sentence.push_str(&format!("; calls wait {} for it on average", seconds(wait_s)));
+        let _ = write!(sentence, "; calls wait {} for it on average", seconds(wait_s));
     }
     if let Some(kv) = kv_mean.filter(|kv| *kv > 0.9) {
-        sentence.push_str(&format!("; KV memory is {:.1} % full", kv * 100.0));
+        let _ = write!(sentence, "; KV memory is {:.1} % full", kv * 100.0);
     }
-    Some(Bottleneck { stage: stage.clone(), utilisation, sentence })
-}
-
-/// A time with a unit that suits it.
-pub fn seconds(s: f64) -> String {
-    let digits = |value: f64| {
-        if value.abs() >= 100.0 {
-            0
-        } else if value.abs() >= 10.0 {
-            1
-        } else {
-            2
-        }
-    };
-    let (value, unit) = match s.abs() {
-        0.0 => return "0 s".to_owned(),
-        a if a < 1e-3 => (s * 1e6, "µs"),
-        a if a < 1.0 => (s * 1e3, "ms"),
-        a if a < 10_000.0 => (s, "s"),
-        _ => (s / 3600.0, "h"),
-    };
-    format!("{value:.*} {unit}", digits(value))
+    let batches = value(metrics, "batch_mean").is_some();
+    Some(Bottleneck { stage: stage.clone(), utilisation, batches, sentence })
 }
 
 #[cfg(test)]
@@ -300,11 +283,5 @@ mod tests {
         let backlog = Backlog::of(&timeline(|_| (1, 1))[..5], &plan(100.0, 0.0), 0);
         assert_eq!(judge(&[backlog], None), Verdict::Stable);
         assert_eq!(judge(&[], None), Verdict::Stable);
-    }
-
-    #[test]
-    fn times_are_shown_in_units_that_suit() {
-        let shown: Vec<String> = [0.0, 2.5e-5, 0.0421, 1.234, 250.4, 72_000.0].map(seconds).to_vec();
-        assert_eq!(shown, ["0 s", "25.0 µs", "42.1 ms", "1.23 s", "250 s", "20.0 h"]);
     }
 }

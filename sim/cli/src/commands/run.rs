@@ -12,6 +12,11 @@ use forebay_workbench::{Run, Summary};
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let common = &arguments.common;
     let opened = common.open()?;
+    let objective = opened.loaded.scenario.objective.as_ref();
+    if arguments.require && objective.is_none_or(|objective| objective.constraints.is_empty()) {
+        let text = "--require: the scenario's [objective] has no constraints that could be missed";
+        return Err(Failure::Input(text.to_owned()));
+    }
     if let Some(out) = &common.out {
         // Before the work, not after it.
         Folder::check(out, common.force)?;
@@ -19,7 +24,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let workers = common.workers()?;
     let counter = Counter::new("replication", common.quiet);
     let run = forebay_workbench::run(&opened.loaded, &workers, common.out.is_some(), &|done, all| {
-        counter.count(done, all)
+        counter.count(done, all);
     })?;
     drop(counter);
     if let Some(out) = &common.out {
@@ -28,7 +33,6 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             complain(&format!("written: {}", folder.display()));
         }
     }
-    let objective = opened.loaded.scenario.objective.as_ref();
     let judged: Vec<Judged> = objective
         .iter()
         .flat_map(|objective| &objective.constraints)

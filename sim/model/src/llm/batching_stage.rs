@@ -32,8 +32,9 @@ impl BatchingStage {
     /// A stage of engines with this configuration; `Err` says what is wrong with it.
     pub(crate) fn new(stage: &LlmBatching, config: &BatchingConfig) -> Result<Self, String> {
         let engine = BatchingEngine::new(config.clone()).map_err(|e| e.to_string())?;
-        let replicas =
-            (0..stage.replicas).map(|_| BatchingReplica { engine: engine.clone(), wake: None, running: 0, waiting: 0 }).collect();
+        let replicas = (0..stage.replicas)
+            .map(|_| BatchingReplica { engine: engine.clone(), wake: None, running: 0, waiting: 0 })
+            .collect();
         Ok(Self {
             replicas,
             router: Router::new(stage.routing, stage.replicas, u32::MAX),

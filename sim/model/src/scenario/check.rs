@@ -4,7 +4,6 @@
 use super::objective::{Constraint, METRICS};
 use super::{Inputs, Scenario, Source, Stage};
 use crate::document::{Document, Problem, get_number, nearest_parameter};
-use crate::service::BuildError;
 use forebay_engine::{Dist, DistError};
 use forebay_policies::{Governor, PolicyError};
 use indexmap::IndexMap;
@@ -57,10 +56,8 @@ pub(crate) fn check_inputs(document: &Document<Scenario>, inputs: &Inputs) -> Fo
     let mut found = Found::new();
     for (name, stage) in &document.value.stages {
         if let Stage::LlmBatching(batching) = stage {
-            let config = crate::service::batching_config(name, batching, inputs);
-            let why = match config {
-                Err(BuildError::Engine { why, .. }) => Some(why),
-                Err(other) => Some(other.to_string()),
+            let why = match batching.config(inputs) {
+                Err(why) => Some(why),
                 Ok(config) => crate::llm::batching::BatchingEngine::new(config).err().map(|e| e.to_string()),
             };
             if let Some(why) = why {

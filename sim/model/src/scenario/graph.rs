@@ -3,6 +3,7 @@
 use super::check::nearest;
 use super::{Endpoint, Scenario};
 use crate::ids::StageId;
+use forebay_policies::Level;
 
 /// Why a path cannot be followed.
 #[derive(Debug)]
@@ -34,6 +35,15 @@ impl Endpoint {
 }
 
 impl Scenario {
+    /// Indices of the stages that an attempt at an endpoint passes at a level, in order; none for a name
+    /// that the scenario does not have. A scenario that was read has no path that cannot be followed.
+    pub fn stages_at(&self, endpoint: &str, level: Level) -> Vec<usize> {
+        let Some(found) = self.endpoints.get(endpoint) else { return Vec::new() };
+        let level = level.name();
+        let stages = self.expand(endpoint, level, found.path(level)).unwrap_or_default();
+        stages.into_iter().map(StageId::index).collect()
+    }
+
     /// The stages of a path. A name is a stage's, or an endpoint's, whose path at the same level takes
     /// its place.
     pub(crate) fn expand(&self, endpoint: &str, level: &str, path: &[String]) -> Result<Vec<StageId>, Wrong> {

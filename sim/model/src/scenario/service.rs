@@ -1,6 +1,7 @@
 //! The service: gateway, endpoints with their call graphs, stages, and GPU devices.
 
-use crate::llm::batching::{IterationCost, QueueOrder};
+use super::Inputs;
+use crate::llm::batching::{BatchingConfig, IterationCost, QueueOrder};
 use forebay_engine::Dist;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,8 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct Gateway {
     /// Delay from the client to the gateway, seconds; absent: none.
     pub ingress_delay_s: Option<Dist>,
-    /// Attempts that may be served at once; a streaming answer holds its slot to the last token.
-    /// Absent: no bound.
+    /// Attempts that may be served at once; a streaming answer holds its slot to the last token. Those
+    /// beyond wait in the policy's queue, or without one first come first served. Absent: no bound.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub executor_slots: Option<u32>,
     /// An attempt that has not ended after this time is cut off, seconds; absent: never.
@@ -369,4 +370,48 @@ fn one_factor() -> f64 {
 }
 fn engine_share() -> f64 {
     0.9
+}
+
+impl LlmBatching {
+    /// The engine's full configuration: what the stage says, and its calibration for the rest.
+    ///
+    /// # Errors
+    /// What is missing, in words.
+    pub fn config(&self, inputs: &Inputs) -> Result<BatchingConfig, String> {
+        let calibration = match &self.calibration {
+            Some(wanted) => Some(
+                inputs
+                    .calibrations
+                    .get(wanted)
+                    .ok_or_else(|| format!("there is no calibration `{wanted}`"))?,
+            ),
+            None => None,
+        };
+        let need = |what: &str| format!("`{what}` is missing, and no calibration gives it");
+        let mut config = match calibration {
+            Some(calibration) => calibration.clone(),
+            None => BatchingConfig {
+                cost: self.cost.clone().ok_or_else(|| need("cost"))?,
+                max_seqs: self.max_seqs.ok_or_else(|| need("max_seqs"))?,
+                max_batched_tokens: self.max_batched_tokens.ok_or_else(|| need("max_batched_tokens"))?,
+                kv_blocks: self.kv_blocks.ok_or_else(|| need("kv_blocks"))?,
+                block_tokens: 16,
+                prefix_hit_share: 0.0,
+                queue: QueueOrder::Arrival,
+                async_scheduling: true,
+                reserve_full_prompt: true,
+                resume_from_cache: true,
+            },
+        };
+        if let Some(cost) = &self.cost {
+            config.cost = cost.clone();
+        }
+        config.max_seqs = self.max_seqs.unwrap_or(config.max_seqs);
+        config.max_batched_tokens = self.max_batched_tokens.unwrap_or(config.max_batched_tokens);
+        config.kv_blocks = self.kv_blocks.unwrap_or(config.kv_blocks);
+        config.block_tokens = self.block_tokens.unwrap_or(config.block_tokens);
+        config.prefix_hit_share = self.prefix_hit_share.unwrap_or(config.prefix_hit_share);
+        config.queue = self.queue.unwrap_or(config.queue);
+        Ok(config)
+    }
 }

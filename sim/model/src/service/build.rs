@@ -7,19 +7,19 @@ use crate::attempts::Attempts;
 use crate::clients::birth::Nursery;
 use crate::clients::source::Arrivals;
 use crate::ids::DeviceId;
-use crate::llm::batching::{BatchingConfig, QueueOrder};
 use crate::llm::batching_stage::BatchingStage;
 use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
 use crate::outcome::{Digest, Tally};
-use crate::scenario::{Endpoint, Inputs, LlmBatching, Loaded, Scenario, Source, Stage};
+use crate::scenario::{Endpoint, Inputs, Loaded, Scenario, Source, Stage};
 use crate::stages::reranker::RerankStage;
 use crate::stages::server::ServerStage;
 use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{DistError, Simulation, Span, Stream, Time, TimeWeighted, Welford};
-use forebay_policies::{Governor, PolicyError, Signals, Site};
+use forebay_policies::queueing::fifo::Fifo;
+use forebay_policies::{Governor, PolicyError, Queue, Signals, Site};
 use indexmap::IndexMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -99,50 +99,6 @@ impl Fleet {
     }
 }
 
-/// The engine's full configuration: what the stage says, and the calibration for the rest.
-pub(crate) fn batching_config(
-    name: &str,
-    stage: &LlmBatching,
-    inputs: &Inputs,
-) -> Result<BatchingConfig, BuildError> {
-    let wrong = |why: String| BuildError::Engine { stage: name.to_owned(), why };
-    let calibration = match &stage.calibration {
-        Some(wanted) => Some(
-            inputs
-                .calibrations
-                .get(wanted)
-                .ok_or_else(|| wrong(format!("there is no calibration `{wanted}`")))?,
-        ),
-        None => None,
-    };
-    let need = |what: &str| wrong(format!("`{what}` is missing, and no calibration gives it"));
-    let mut config = match calibration {
-        Some(calibration) => calibration.clone(),
-        None => BatchingConfig {
-            cost: stage.cost.clone().ok_or_else(|| need("cost"))?,
-            max_seqs: stage.max_seqs.ok_or_else(|| need("max_seqs"))?,
-            max_batched_tokens: stage.max_batched_tokens.ok_or_else(|| need("max_batched_tokens"))?,
-            kv_blocks: stage.kv_blocks.ok_or_else(|| need("kv_blocks"))?,
-            block_tokens: 16,
-            prefix_hit_share: 0.0,
-            queue: QueueOrder::Arrival,
-            async_scheduling: true,
-            reserve_full_prompt: true,
-            resume_from_cache: true,
-        },
-    };
-    if let Some(cost) = &stage.cost {
-        config.cost = cost.clone();
-    }
-    config.max_seqs = stage.max_seqs.unwrap_or(config.max_seqs);
-    config.max_batched_tokens = stage.max_batched_tokens.unwrap_or(config.max_batched_tokens);
-    config.kv_blocks = stage.kv_blocks.unwrap_or(config.kv_blocks);
-    config.block_tokens = stage.block_tokens.unwrap_or(config.block_tokens);
-    config.prefix_hit_share = stage.prefix_hit_share.unwrap_or(config.prefix_hit_share);
-    config.queue = stage.queue.unwrap_or(config.queue);
-    Ok(config)
-}
-
 impl Service {
     /// A simulation of one replication of a scenario, ready to run.
     ///
@@ -159,7 +115,12 @@ impl Service {
         let scenario = &loaded.scenario;
         let mut fleet = Fleet::new(scenario);
         let (stages, watched) = build_stages(scenario, &loaded.inputs, &mut fleet)?;
-        let governor = Governor::new(&scenario.policy)?;
+        let mut policy = scenario.policy.clone();
+        if scenario.gateway.executor_slots.is_some() {
+            // Those for whom there is no slot have to wait somewhere.
+            policy.queue.get_or_insert_with(|| Queue::Fifo(Fifo::default()));
+        }
+        let governor = Governor::new(&policy)?;
         let traces: Vec<_> = scenario
             .workload
             .sources
@@ -316,7 +277,8 @@ fn build_stages(
                     memory.load(memory.capacity_gb() * batching.memory_share);
                 }
                 watched.extend(used(&devices, batching.replicas));
-                let config = batching_config(name, batching, inputs)?;
+                let config =
+                    batching.config(inputs).map_err(|why| BuildError::Engine { stage: name.clone(), why })?;
                 let capacity = u64::from(batching.replicas) * u64::from(config.max_seqs);
                 let stage = BatchingStage::new(batching, &config)
                     .map_err(|why| BuildError::Engine { stage: name.clone(), why })?;

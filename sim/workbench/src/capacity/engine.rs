@@ -37,10 +37,10 @@ pub(super) fn capacity(
     name: &str,
     stage: &LlmBatching,
     inputs: &Inputs,
-    prompt: &Option<Prompt>,
+    prompt: Option<Prompt>,
 ) -> StageCapacity {
-    let config = config(stage, inputs);
-    let full = config.as_ref().zip(*prompt).map(|(config, prompt)| full(config, &prompt));
+    let config = stage.config(inputs).ok();
+    let full = config.as_ref().zip(prompt).map(|(config, prompt)| full(config, &prompt));
     let replicas = f64::from(stage.replicas);
     let note = match (full, prompt) {
         (Some(full), _) => format!(
@@ -65,35 +65,6 @@ pub(super) fn capacity(
         waiting: None,
         note: Some(note),
     }
-}
-
-/// What the stage says, and its calibration for the rest.
-fn config(stage: &LlmBatching, inputs: &Inputs) -> Option<BatchingConfig> {
-    let calibration = stage.calibration.as_ref().and_then(|name| inputs.calibrations.get(name));
-    let mut config = match calibration {
-        Some(calibration) => calibration.clone(),
-        None => BatchingConfig {
-            cost: stage.cost.clone()?,
-            max_seqs: stage.max_seqs?,
-            max_batched_tokens: stage.max_batched_tokens?,
-            kv_blocks: stage.kv_blocks?,
-            block_tokens: 16,
-            prefix_hit_share: 0.0,
-            queue: forebay_model::llm::batching::QueueOrder::Arrival,
-            async_scheduling: true,
-            reserve_full_prompt: true,
-            resume_from_cache: true,
-        },
-    };
-    if let Some(cost) = &stage.cost {
-        config.cost = cost.clone();
-    }
-    config.max_seqs = stage.max_seqs.unwrap_or(config.max_seqs);
-    config.max_batched_tokens = stage.max_batched_tokens.unwrap_or(config.max_batched_tokens);
-    config.kv_blocks = stage.kv_blocks.unwrap_or(config.kv_blocks);
-    config.block_tokens = stage.block_tokens.unwrap_or(config.block_tokens);
-    config.prefix_hit_share = stage.prefix_hit_share.unwrap_or(config.prefix_hit_share);
-    Some(config)
 }
 
 fn full(config: &BatchingConfig, prompt: &Prompt) -> Full {

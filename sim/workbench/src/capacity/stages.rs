@@ -5,10 +5,8 @@ use super::engine::{self, Prompt};
 use super::queueing::waiting;
 use super::{Moments, StageCapacity};
 use forebay_engine::{Dist, DistError};
-use forebay_model::scenario::{Class, Endpoint, LlmSlots, Loaded, Reranker, Scenario, Stage};
-
-/// Most stages of a path that are followed; the model has the same bound.
-const LONGEST_PATH: usize = 1000;
+use forebay_model::scenario::{Class, LlmSlots, Loaded, Reranker, Scenario, Stage};
+use forebay_policies::Level;
 
 /// A flow's call of a stage.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +55,7 @@ pub(super) fn capacities(loaded: &Loaded, demand: &Demand) -> Result<Vec<StageCa
     let mut held = 0.0;
     for ((name, stage), visits) in scenario.stages.iter().zip(&visits) {
         let mut capacity = match stage {
-            Stage::LlmBatching(batching) => engine::capacity(name, batching, &loaded.inputs, &prompt(visits)),
+            Stage::LlmBatching(batching) => engine::capacity(name, batching, &loaded.inputs, prompt(visits)),
             _ => plain(name, stage, visits, demand)?,
         };
         let rate = visits.iter().map(|visit| visit.flow.rate_per_s).fold(0.0, |sum, rate| sum + rate);
@@ -102,14 +100,12 @@ fn visits<'a>(scenario: &'a Scenario, demand: &'a Demand) -> Vec<Vec<Visit<'a>>>
     for flow in &demand.flows {
         let class = &scenario.workload.classes[flow.class];
         let endpoint = match &class.endpoint {
-            Some(name) => scenario.endpoints.get(name),
-            None => scenario.endpoints.first().map(|(_, endpoint)| endpoint),
+            Some(name) => scenario.endpoints.get_key_value(name),
+            None => scenario.endpoints.first(),
         };
-        let Some(endpoint) = endpoint else { continue };
-        let mut path = Vec::new();
-        follow(scenario, endpoint, &mut path);
+        let Some((endpoint_name, endpoint)) = endpoint else { continue };
         let mut documents = endpoint.documents;
-        for index in path {
+        for index in scenario.stages_at(endpoint_name, Level::L1) {
             let document_tokens = f64::from(endpoint.tokens_per_document) * f64::from(documents);
             visits[index].push(Visit { flow, class, documents: f64::from(documents), document_tokens });
             if matches!(scenario.stages[index], Stage::Reranker(_)) {
@@ -118,20 +114,6 @@ fn visits<'a>(scenario: &'a Scenario, demand: &'a Demand) -> Vec<Vec<Visit<'a>>>
         }
     }
     visits
-}
-
-/// The stages of an endpoint's path at L1, those of the endpoints it calls in their place.
-fn follow(scenario: &Scenario, endpoint: &Endpoint, path: &mut Vec<usize>) {
-    for name in &endpoint.l1 {
-        if path.len() >= LONGEST_PATH {
-            return;
-        }
-        if let Some(index) = scenario.stages.get_index_of(name) {
-            path.push(index);
-        } else if let Some(called) = scenario.endpoints.get(name) {
-            follow(scenario, called, path);
-        }
-    }
 }
 
 /// A stage of servers that each serve one call, or one batch, at a time. Its ceiling is in calls.

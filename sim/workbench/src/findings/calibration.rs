@@ -41,8 +41,7 @@ fn of_stage(
         [("prompts", prompts, range.tokens_in), ("answers", answers, range.tokens_out)]
     {
         if share > OUTSIDE {
-            let percent = share * 100.0;
-            evidence.push(format!("{percent:.0} % of the {what} are outside {least} to {most} tokens"));
+            evidence.push(format!("{:.0} % of the {what} ({least} to {most} tokens)", share * 100.0));
         }
     }
     let seqs = stage.max_seqs.unwrap_or(calibration.engine.max_seqs);
@@ -54,8 +53,9 @@ fn of_stage(
         "calibration.outside_range",
         format!("stages.{name}.calibration"),
         format!(
-            "{} that it was measured on; it saw at most {measured} sequences at once, and up to {seqs} may run",
-            evidence.join(", and ")
+            "outside what it was measured on are {}; it saw at most {measured} sequences at once, and up to \
+             {seqs} may run",
+            evidence.join(" and ")
         ),
         "Take the latencies as an extrapolation, or calibrate on a load like this one",
     )))

@@ -4,8 +4,8 @@ use super::Finding;
 use super::calibration::outside_range;
 use super::thresholds::{Compared, thresholds};
 use crate::capacity::Capacity;
-use crate::verdict::seconds;
-use forebay_model::scenario::{Allocator, Loaded, Scenario, Stage};
+use crate::show::seconds;
+use forebay_model::scenario::{Allocator, Loaded, Scenario, Source, Stage};
 use forebay_policies::Admission;
 use forebay_policies::admission::weighted_bucket::Refill;
 
@@ -16,7 +16,9 @@ pub fn of_scenario(loaded: &Loaded) -> Vec<Finding> {
     preallocated(scenario, &mut found);
     time_limits(scenario, &mut found);
     hysteresis(scenario, &mut found);
-    if scenario.run.replications == 1 {
+    // A trace is one recorded crowd: more replications would hardly differ.
+    let recorded = scenario.workload.sources.values().all(|source| matches!(source, Source::Trace { .. }));
+    if scenario.run.replications == 1 && !recorded {
         found.push(Finding::new(
             "run.single_replication",
             "run.replications",

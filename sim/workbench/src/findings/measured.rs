@@ -3,8 +3,9 @@
 use super::Finding;
 use super::configuration::of_scenario;
 use super::thresholds::{Compared, Threshold, thresholds};
+use crate::show::seconds;
 use crate::summary::Summary;
-use crate::verdict::{Bottleneck, Verdict, seconds};
+use crate::verdict::{Bottleneck, Verdict};
 use forebay_engine::mser5;
 use forebay_model::scenario::{Loaded, Scenario, Source};
 use forebay_model::timeline::Point;
@@ -72,7 +73,7 @@ pub(crate) fn of_run(
     for watched in &watch.thresholds {
         inert(watched, summary, &mut found);
     }
-    if let Some(bottleneck) = bottleneck.filter(|b| b.utilisation >= 0.9)
+    if let Some(bottleneck) = bottleneck.filter(|b| b.utilisation >= 0.9 && !b.batches)
         && summary.verdict != Verdict::Overloaded
     {
         let parameter = match bottleneck.stage.as_str() {

@@ -3,6 +3,7 @@
 use super::curve::{Curve, Cutoff, CutoffKind};
 use super::trials::{Evaluator, Phase, Trial};
 use super::{Estimate, Plan, TuneError};
+use crate::show::number;
 use forebay_engine::Interval;
 use serde::{Deserialize, Serialize};
 
@@ -192,17 +193,6 @@ fn infeasible(plan: &Plan, curve: &Curve<'_>) -> String {
     )
 }
 
-/// A number with sensible digits.
-pub(super) fn number(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
-    }
-    let magnitude = libm::floor(libm::log10(value.abs())) as i32;
-    let decimals = (3 - magnitude).clamp(0, 9) as usize;
-    let text = format!("{value:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
-
 fn estimate(found: &Estimate) -> String {
     match found.ci95 {
         Some([lo, hi]) => format!("{} [{}, {}]", number(found.mean), number(lo), number(hi)),
@@ -231,11 +221,5 @@ mod tests {
         assert_eq!(decided(false, true, [-0.3, -0.1]), Decision::Change);
         assert_eq!(decided(true, false, [0.1, 0.3]), Decision::NoChange);
         assert_eq!(decided(false, false, [0.1, 0.3]), Decision::NoChange);
-    }
-
-    #[test]
-    fn numbers_have_sensible_digits() {
-        let shown: Vec<String> = [0.0, 0.87, 0.040_051, 312.468, 12_345.6, -0.5, 1e-7].map(number).to_vec();
-        assert_eq!(shown, ["0", "0.87", "0.04005", "312.5", "12346", "-0.5", "0.0000001"]);
     }
 }

@@ -66,6 +66,7 @@ pub(super) fn refine(evaluator: &mut Evaluator<'_>) -> Result<(), TuneError> {
     let tolerance = plan.resolution();
     let curve = |evaluator: &Evaluator<'_>| Curve::of(plan, evaluator.trials());
     let most = plan.refinements;
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method alone is of one lifetime only")]
     if let Some((feasible, broken)) = curve(evaluator).edge() {
         // Half of the budget: a root is found fast, and the objective may be best before it.
         let sought = Sought::new(evaluator, most / 2, |curve, index| curve.violation(index));
