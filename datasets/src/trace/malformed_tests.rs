@@ -69,7 +69,7 @@ fn times_must_not_go_backwards_nor_last_for_centuries() {
     assert_eq!(
         csv(text),
         "t: line 4, column `at_s`: row 3 arrives at 0.5 s, before row 2 at 1 s; times must not go backwards \
-         (set `sort = true` to have them sorted)"
+         (`columns = { sort = true }` in a scenario, or `--sort` on the command line, sorts them)"
     );
     let sorted = Columns { sort: true, ..Columns::default() };
     assert!(read_trace_bytes("t", Format::Csv, text.as_bytes(), &sorted).is_ok());

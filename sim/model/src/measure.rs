@@ -100,6 +100,8 @@ pub(crate) struct StageMeasure {
     pub(crate) turned_away: u64,
     pub(crate) batches: u64,
     pub(crate) batched_calls: u64,
+    /// Share of the engines' KV memory in use, as sampled; of a batching engine only.
+    pub(crate) kv: Welford,
     pub(crate) busy: TimeWeighted<u64>,
     pub(crate) queue: TimeWeighted<u64>,
     /// Time-weighted values at the end of the measured window.
@@ -126,6 +128,7 @@ impl StageMeasure {
             turned_away: 0,
             batches: 0,
             batched_calls: 0,
+            kv: Welford::new(),
             busy: TimeWeighted::new(Time::ZERO, 0),
             queue: TimeWeighted::new(Time::ZERO, 0),
             closed: None,

@@ -93,6 +93,12 @@ pub(crate) fn total(service: &Service, loaded: &Loaded) -> Metrics {
     sheet.put("tokens_in", "tokens", measure.tokens_in as f64);
     sheet.put("tokens_out", "tokens", measure.tokens_out as f64);
     sheet.maybe(
+        "rerank_skipped_share",
+        "",
+        share(measure.rerank_skipped, measure.rerank_wanted),
+        "no answer at L1 came from an endpoint that reranks",
+    );
+    sheet.maybe(
         "attempts_per_request",
         "",
         share(measure.attempts, measure.tally.offered),
@@ -171,15 +177,20 @@ fn stage_metrics(measure: &StageMeasure, bounded: bool) -> Metrics {
     let no_window = "the run did not reach the end of its arrivals";
     let closed = measure.closed.as_ref();
     let no_bound = "the stage has no bound";
+    // A batching engine is bound by its sequences or by its KV memory, whichever is fuller.
+    let memory = measure.kv.mean().unwrap_or(0.0);
     sheet.maybe(
         "utilisation",
         "",
-        closed.filter(|_| bounded).map(|c| c.utilisation),
+        closed.filter(|_| bounded).map(|c| c.utilisation.max(memory)),
         if bounded { no_window } else { no_bound },
     );
     sheet.maybe("busy_mean", "", closed.map(|c| c.busy_mean), no_window);
     sheet.maybe("queue_mean", "", closed.map(|c| c.queue_mean), no_window);
     sheet.maybe("queue_max", "", closed.map(|c| c.queue_max), no_window);
+    if let Some(kv) = measure.kv.mean() {
+        sheet.put("kv_mean", "", kv);
+    }
     if measure.batches > 0 {
         sheet.maybe("batch_mean", "", share(measure.batched_calls, measure.batches), no_calls);
     }

@@ -135,6 +135,8 @@ pub(crate) struct Plan {
 pub(crate) struct EndpointPlan {
     /// Stages at each level.
     pub(crate) paths: [Vec<StageId>; 4],
+    /// The level whose path is really taken at each level: the next better one that has a path.
+    pub(crate) taken: [Level; 4],
     pub(crate) documents: u16,
     pub(crate) documents_kept: u16,
     pub(crate) documents_l2: u16,
@@ -200,6 +202,9 @@ pub(crate) struct Measures {
     pub(crate) out_of_memory: u64,
     pub(crate) restarts: u64,
     pub(crate) attempts: u64,
+    /// Answers at L1 of endpoints that rerank, and those of them that were not reranked.
+    pub(crate) rerank_wanted: u64,
+    pub(crate) rerank_skipped: u64,
 }
 
 /// The simulated service.

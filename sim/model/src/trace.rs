@@ -52,7 +52,7 @@ pub enum TraceError {
     Empty,
     /// A row is earlier than the one before it.
     #[error("row {row} arrives at {} s, before row {} at {} s; times must not go backwards \
-             (set `sort = true` to have them sorted)", seconds(*.at_ns), .row - 1, seconds(*.before_ns))]
+             (`columns = {{ sort = true }}` in a scenario, or `--sort` on the command line, sorts them)", seconds(*.at_ns), .row - 1, seconds(*.before_ns))]
     Backwards {
         /// The row that is too early.
         row: usize,

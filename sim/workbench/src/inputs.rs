@@ -125,13 +125,13 @@ impl Opened {
 fn fetch(needs: &Needs, folder: &Path, known: &Inputs) -> Result<Inputs, Vec<(String, String)>> {
     let mut inputs = Inputs::default();
     let mut missing = Vec::new();
-    for name in &needs.traces {
+    for (name, columns) in &needs.traces {
         if inputs.traces.contains_key(name) {
             continue;
         }
         let trace = match known.traces.get(name) {
             Some(trace) => Ok(Arc::clone(trace)),
-            None => trace(name, folder).map(Arc::new),
+            None => trace(name, columns, folder).map(Arc::new),
         };
         match trace {
             Ok(trace) => drop(inputs.traces.insert(name.clone(), trace)),
@@ -152,7 +152,7 @@ fn fetch(needs: &Needs, folder: &Path, known: &Inputs) -> Result<Inputs, Vec<(St
 }
 
 /// A trace by its bundled name or by its path; the error says what is allowed.
-fn trace(name: &str, folder: &Path) -> Result<forebay_model::Trace, String> {
+fn trace(name: &str, columns: &Columns, folder: &Path) -> Result<forebay_model::Trace, String> {
     let allowed = || {
         let names: Vec<&str> = bundled::traces().map(|trace| trace.name).collect();
         format!("the name of a bundled trace ({}), or a file beside the scenario", names.join(", "))
@@ -161,7 +161,7 @@ fn trace(name: &str, folder: &Path) -> Result<forebay_model::Trace, String> {
         return trace.read().map_err(|error| error.to_string());
     }
     let path = folder.join(name);
-    read_trace(&path, &Columns::default()).map_err(|error| format!("{}; {error}", allowed()))
+    read_trace(&path, columns).map_err(|error| format!("{}; {error}", allowed()))
 }
 
 /// An engine's calibration by its bundled name; the error says what is allowed.

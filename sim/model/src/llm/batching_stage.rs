@@ -55,4 +55,10 @@ impl BatchingStage {
         self.waiting = self.waiting + waiting - place.waiting;
         (place.running, place.waiting) = (running, waiting);
     }
+
+    /// Share of KV blocks in use, mean over the replicas.
+    pub(crate) fn kv_share(&self, now: Time) -> f64 {
+        let sum: f64 = self.replicas.iter().map(|r| r.engine.kv_share(now.as_nanos())).sum();
+        sum / self.replicas.len() as f64
+    }
 }

@@ -1,22 +1,23 @@
 //! What must hold of a scenario beyond the schema: names that exist, shares that add up, call graphs
 //! that end, memory that fits, expressions that can be read.
 
+mod sources;
+
 use super::objective::{Constraint, METRICS};
 use super::{Inputs, Scenario, Source, Stage};
 use crate::document::{Document, Problem, get_number, nearest_parameter};
 use forebay_engine::{Dist, DistError};
+use forebay_policies::fallback::levels::LevelRule;
 use forebay_policies::{Governor, PolicyError};
 use indexmap::IndexMap;
 use strsim::jaro_winkler;
 
 type Found = Vec<Problem>;
 
-/// More requests than this in one replication are refused: counts and times stay exact below it.
-const MOST_REQUESTS: f64 = 1e12;
-
 /// Everything that is wrong with a scenario that its schema accepts.
 pub(crate) fn check(document: &Document<Scenario>) -> Found {
     let mut found = Found::new();
+    names(document, &mut found);
     run(document, &mut found);
     workload(document, &mut found);
     endpoints(document, &mut found);
@@ -98,6 +99,40 @@ pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> O
         .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
 }
 
+/// Most entries of a table of sources, classes, endpoints or stages.
+const MOST_ENTRIES: usize = 10_000;
+
+/// Names that can be shown, and not more of them than the service can tell apart.
+fn names(document: &Document<Scenario>, found: &mut Found) {
+    let scenario = &document.value;
+    let workload = &scenario.workload;
+    let tables: [(&str, Vec<&String>); 7] = [
+        ("workload.sources", workload.sources.keys().collect()),
+        ("workload.classes", workload.classes.keys().collect()),
+        ("workload.population.tiers", workload.population.tiers.keys().collect()),
+        ("endpoints", scenario.endpoints.keys().collect()),
+        ("stages", scenario.stages.keys().collect()),
+        ("devices", scenario.devices.keys().collect()),
+        ("name", vec![&scenario.name]),
+    ];
+    for (path, keys) in tables {
+        if keys.len() > MOST_ENTRIES {
+            let many = format!("{} entries", keys.len());
+            found.push(document.problem(path, many, format!("at most {MOST_ENTRIES}"), None));
+        }
+        for key in keys {
+            if key.is_empty() || key.len() > 200 || key.chars().any(char::is_control) {
+                found.push(document.problem(
+                    path,
+                    format!("{key:?}"),
+                    "a name of 1 to 200 bytes without control characters",
+                    None,
+                ));
+            }
+        }
+    }
+}
+
 fn run(document: &Document<Scenario>, found: &mut Found) {
     let run = &document.value.run;
     if run.warmup_s >= run.duration_s {
@@ -129,16 +164,17 @@ fn workload(document: &Document<Scenario>, found: &mut Found) {
     if workload.classes.is_empty() {
         found.push(document.problem("workload.classes", "no class", "at least one", None));
     }
-    if workload.classes.values().map(|c| c.weight).sum::<f64>() <= 0.0 && !workload.classes.is_empty() {
+    let weights: f64 = workload.classes.values().map(|c| c.weight).sum();
+    if !(workload.classes.is_empty() || weights > 0.0 && weights.is_finite()) {
         found.push(document.problem(
             "workload.classes",
-            "weights that are all 0",
-            "at least one class with a weight above 0",
+            format!("weights that add up to {weights}"),
+            "weights with a finite sum above 0",
             None,
         ));
     }
     for (name, source) in &workload.sources {
-        source_holds(document, &format!("workload.sources.{name}"), source, found);
+        sources::holds(document, &format!("workload.sources.{name}"), source, found);
     }
     for (name, class) in &workload.classes {
         let path = format!("workload.classes.{name}");
@@ -188,7 +224,11 @@ fn people(document: &Document<Scenario>, found: &mut Found) {
     if !tiers.is_empty() && ((sum - 1.0).abs() > 1e-9 || tiers.values().any(|share| *share < 0.0)) {
         found.push(document.problem(
             "workload.population.tiers",
-            format!("shares that add up to {sum}"),
+            if tiers.values().any(|share| *share < 0.0) {
+                "a share below 0".to_owned()
+            } else {
+                format!("shares that add up to {sum}")
+            },
             "shares from 0 that add up to 1",
             None,
         ));
@@ -217,89 +257,26 @@ fn people(document: &Document<Scenario>, found: &mut Found) {
     }
 }
 
-fn source_holds(document: &Document<Scenario>, path: &str, source: &Source, found: &mut Found) {
-    let duration_s = document.value.run.duration_s;
-    let mut requests = 0.0;
-    match source {
-        Source::Poisson { rate_per_s, from_s, to_s } => {
-            requests = rate_per_s * duration_s;
-            if to_s.is_some_and(|to| to < *from_s) {
-                found.push(document.problem(
-                    &format!("{path}.to_s"),
-                    to_s.unwrap_or(0.0).to_string(),
-                    format!("not before from_s, which is {from_s}"),
-                    None,
-                ));
-            }
-        }
-        Source::Renewal { gap_s } => {
-            dist(document, &format!("{path}.gap_s"), gap_s, found);
-            if let Ok(sampler) = gap_s.sampler() {
-                requests = duration_s / sampler.mean();
-                if sampler.mean() <= 0.0 {
-                    found.push(document.problem(
-                        &format!("{path}.gap_s"),
-                        "a mean of 0",
-                        "a mean above 0: gaps of no length never end",
-                        None,
-                    ));
-                    requests = 0.0;
-                }
-            }
-        }
-        Source::Profile { points, repeat_s, scale } => {
-            requests = points.iter().map(|p| p.1).fold(0.0, f64::max) * scale * duration_s;
-            for (index, window) in points.windows(2).enumerate() {
-                if window[1].0 < window[0].0 {
-                    found.push(document.problem(
-                        &format!("{path}.points.{}", index + 1),
-                        format!("second {} after second {}", window[1].0, window[0].0),
-                        "points in order of time",
-                        None,
-                    ));
-                }
-            }
-            for (index, (at, rate)) in points.iter().enumerate() {
-                if !(at.is_finite() && *at >= 0.0 && rate.is_finite() && *rate >= 0.0) {
-                    found.push(document.problem(
-                        &format!("{path}.points.{index}"),
-                        format!("[{at}, {rate}]"),
-                        "a second and a rate, both from 0",
-                        None,
-                    ));
-                }
-            }
-            if let (Some(period), Some(last)) = (repeat_s, points.last())
-                && last.0 > *period
-            {
-                found.push(document.problem(
-                    &format!("{path}.repeat_s"),
-                    period.to_string(),
-                    format!("not less than the last point's second, {}", last.0),
-                    None,
-                ));
-            }
-        }
-        Source::Microburst { count, every_s, .. } => {
-            requests = *count as f64 * every_s.map_or(1.0, |every| (duration_s / every).max(1.0));
-        }
-        Source::ClosedLoop { think_s, .. } => dist(document, &format!("{path}.think_s"), think_s, found),
-        Source::Trace { .. } => {}
-    }
-    if requests > MOST_REQUESTS {
-        found.push(document.problem(
-            path,
-            format!("about {requests:e} requests in one replication"),
-            format!("at most {MOST_REQUESTS:e}"),
-            None,
-        ));
-    }
-}
-
 fn endpoints(document: &Document<Scenario>, found: &mut Found) {
     let scenario = &document.value;
     if scenario.endpoints.is_empty() {
         found.push(document.problem("endpoints", "no endpoint", "at least one", None));
+    }
+    let fallback = &scenario.policy.fallback;
+    for (level, rule) in [("l3", &fallback.l3), ("l4", &fallback.l4)] {
+        if *rule == LevelRule::default() {
+            continue;
+        }
+        for (name, endpoint) in &scenario.endpoints {
+            if !endpoint.written().any(|(written, _)| written == level) {
+                found.push(document.problem(
+                    &format!("endpoints.{name}"),
+                    format!("no path at `{level}`, which `policy.fallback.{level}` may choose"),
+                    format!("a path at `{level}`: it is taken at once, without a slot of the executor"),
+                    None,
+                ));
+            }
+        }
     }
     for (name, endpoint) in &scenario.endpoints {
         for (level, path) in endpoint.written() {
@@ -387,7 +364,7 @@ fn objective(document: &Document<Scenario>, found: &mut Found) {
                 found.push(document.problem(
                     field,
                     format!("\"{name}\""),
-                    "the name of a metric, such as `goodput_per_s`, `error_rate` or `latency_p99_s`",
+                    format!("the name of a metric: {}", METRICS.join(", ")),
                     nearest(name, METRICS.iter().copied()),
                 ));
             }

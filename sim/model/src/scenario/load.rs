@@ -4,7 +4,7 @@
 use super::{Scenario, Source, Stage, check};
 use crate::document::{self, Problem, Setting};
 use crate::llm::batching::BatchingConfig;
-use crate::trace::Trace;
+use crate::trace::{Columns, Trace};
 use indexmap::IndexMap;
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ pub struct Loaded {
 /// Names of traces and calibrations that a scenario needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Trace names or paths.
-    pub traces: Vec<String>,
+    /// Trace names or paths, and which of their columns mean what.
+    pub traces: Vec<(String, Columns)>,
     /// Calibration names.
     pub calibrations: Vec<String>,
 }
@@ -44,8 +44,8 @@ impl Scenario {
     pub fn needs(&self) -> Needs {
         let mut needs = Needs::default();
         for source in self.workload.sources.values() {
-            if let Source::Trace { trace, .. } = source {
-                needs.traces.push(trace.clone());
+            if let Source::Trace { trace, columns, .. } = source {
+                needs.traces.push((trace.clone(), columns.clone().unwrap_or_default()));
             }
         }
         for stage in self.stages.values() {

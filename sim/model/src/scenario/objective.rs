@@ -41,6 +41,7 @@ pub const METRICS: &[&str] = &[
     "queue_mean",
     "tokens_in",
     "tokens_out",
+    "rerank_skipped_share",
     "attempts_per_request",
     "out_of_memory",
     "engine_restarts",

@@ -32,13 +32,14 @@ pub struct Endpoint {
     /// Stages at L1.
     #[schemars(length(min = 1))]
     pub l1: Vec<String>,
-    /// Stages at L2; absent: as at L1.
+    /// Stages at L2; absent: as at L1, and counted as L1.
     #[serde(default)]
     pub l2: Option<Vec<String>>,
-    /// Stages at L3; absent: as at the next better level that has them.
+    /// Stages at L3, which need no slot of the executor; needed where the policy may choose L3.
     #[serde(default)]
     pub l3: Option<Vec<String>>,
-    /// Stages at L4, up to the hand-off; absent: as at the next better level that has them.
+    /// Stages at L4, up to the hand-off, without a slot of the executor; needed where the policy may
+    /// choose L4.
     #[serde(default)]
     pub l4: Option<Vec<String>>,
     /// Documents retrieved at L1.
@@ -277,7 +278,7 @@ pub struct LlmBatching {
     pub cost: Option<IterationCost>,
     /// Sequences that run at once at most; absent: from the calibration.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(range(min = 1, max = 65_536))]
     pub max_seqs: Option<u32>,
     /// Tokens of one iteration at most; absent: from the calibration.
     #[serde(default)]
@@ -285,7 +286,7 @@ pub struct LlmBatching {
     pub max_batched_tokens: Option<u32>,
     /// KV blocks; absent: from the calibration.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 1_000_000_000))]
+    #[schemars(range(min = 1, max = 2_147_483_648_u32))]
     pub kv_blocks: Option<u32>,
     /// Tokens in a KV block; absent: from the calibration, or 16.
     #[serde(default)]

@@ -1,5 +1,6 @@
 //! Who asks, and when: sources of arrivals, request classes, the population, and how people behave.
 
+use crate::trace::Columns;
 use forebay_engine::Dist;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -96,6 +97,9 @@ pub enum Source {
         #[serde(default = "one")]
         #[schemars(range(min = 0.000_001, max = 1_000_000.0))]
         speed: f64,
+        /// Which columns of the file mean what; absent: as its header tells, if it is a known layout.
+        #[serde(default)]
+        columns: Option<Columns>,
     },
 }
 

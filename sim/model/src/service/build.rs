@@ -19,7 +19,7 @@ use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{DistError, Simulation, Span, Stream, Time, TimeWeighted, Welford};
 use forebay_policies::queueing::fifo::Fifo;
-use forebay_policies::{Governor, PolicyError, Queue, Signals, Site};
+use forebay_policies::{Governor, Level, PolicyError, Queue, Signals, Site};
 use indexmap::IndexMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -62,6 +62,9 @@ pub enum BuildError {
         allowed: String,
     },
 }
+
+/// More model time-outs than windows hold, and the most that the parameter takes.
+const NO_HAND_OFF: u32 = 100_000;
 
 /// Most tenants that get a breakdown of their own.
 const TENANTS_SHOWN: usize = 256;
@@ -119,6 +122,10 @@ impl Service {
         if scenario.gateway.executor_slots.is_some() {
             // Those for whom there is no slot have to wait somewhere.
             policy.queue.get_or_insert_with(|| Queue::Fifo(Fifo::default()));
+        }
+        if scenario.endpoints.values().any(|endpoint| endpoint.l4.is_none()) {
+            // Where nobody takes hand-offs, time-outs of the model lead to none.
+            policy.fallback.l4.llm_timeouts_above.get_or_insert(NO_HAND_OFF);
         }
         let governor = Governor::new(&policy)?;
         let traces: Vec<_> = scenario
@@ -229,6 +236,8 @@ fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
         out_of_memory: 0,
         restarts: 0,
         attempts: 0,
+        rerank_wanted: 0,
+        rerank_skipped: 0,
     }
 }
 
@@ -347,7 +356,7 @@ fn build_plan(
 
 fn endpoint_plan(scenario: &Scenario, name: &str, endpoint: &Endpoint) -> Result<EndpointPlan, BuildError> {
     let mut paths = [const { Vec::new() }; 4];
-    for (level, path) in forebay_policies::Level::ALL.iter().zip(&mut paths) {
+    for (level, path) in Level::ALL.iter().zip(&mut paths) {
         let level = level.name();
         *path = scenario.expand(name, level, endpoint.path(level)).map_err(|wrong| BuildError::Path {
             place: format!("endpoints.{name}.{level}"),
@@ -356,8 +365,17 @@ fn endpoint_plan(scenario: &Scenario, name: &str, endpoint: &Endpoint) -> Result
         })?;
     }
     let reranks = paths[0].iter().any(|stage| matches!(scenario.stages[stage.index()], Stage::Reranker(_)));
+    let mut taken = Level::ALL;
+    for (index, has_one) in
+        [true, endpoint.l2.is_some(), endpoint.l3.is_some(), endpoint.l4.is_some()].into_iter().enumerate()
+    {
+        if !has_one {
+            taken[index] = taken[index - 1];
+        }
+    }
     Ok(EndpointPlan {
         paths,
+        taken,
         documents: endpoint.documents,
         documents_kept: endpoint.documents_kept,
         documents_l2: endpoint.documents_l2,

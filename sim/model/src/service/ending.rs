@@ -184,6 +184,11 @@ impl Service {
             waited,
         };
         self.timeline.record(&ended);
+        if ended.counts && answered && *level == Level::L1 {
+            let reranks = self.plan.endpoints[usize::from(view.endpoint)].reranks;
+            self.measure.rerank_wanted += u64::from(reranks);
+            self.measure.rerank_skipped += u64::from(skipped);
+        }
         if ended.counts || ended.in_window {
             self.record_in_groups(now, request, view, &ended, first_token);
         }

@@ -287,6 +287,9 @@ impl Service {
         batching.router.add(replica);
         let job = BatchingJob { id: id.key(), tokens_in, tokens_out, priority: class };
         batching.replicas[replica as usize].engine.submit(now.as_nanos(), job);
+        batching.look_at(replica);
+        let waiting = batching.waiting;
+        self.measure.stages[stage.index()].queue.set(now, waiting);
         self.attempts[id].replica = replica;
         self.schedule_batching(stage, replica, calendar);
     }

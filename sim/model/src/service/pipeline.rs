@@ -100,7 +100,7 @@ impl Service {
     fn start(&mut self, now: Time, id: AttemptId, at: (Level, Reason), top_k: Option<u16>, takes_slot: bool) {
         let Some(attempt) = self.attempts.get_mut(id) else { return };
         let endpoint = &self.plan.endpoints[usize::from(attempt.view.endpoint)];
-        (attempt.level, attempt.why) = at;
+        (attempt.level, attempt.why) = (endpoint.taken[at.0.index()], at.1);
         attempt.step = 0;
         attempt.phase = Phase::Between;
         attempt.docs = match attempt.level {

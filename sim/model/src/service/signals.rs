@@ -33,10 +33,8 @@ impl Service {
         let (mut sum, mut n) = (0.0, 0_u32);
         for state in &self.stages {
             if let StageState::Batching(batching) = state {
-                for replica in &batching.replicas {
-                    sum += replica.engine.kv_share(now.as_nanos());
-                    n += 1;
-                }
+                sum += batching.kv_share(now) * batching.replicas.len() as f64;
+                n += batching.replicas.len() as u32;
             }
         }
         (n > 0).then(|| sum / f64::from(n))
@@ -69,6 +67,11 @@ impl Service {
             if let Some((mean, most)) = memory {
                 self.measure.vram.add(mean);
                 self.measure.vram_max = self.measure.vram_max.max(most);
+            }
+            for (state, measure) in self.stages.iter().zip(&mut self.measure.stages) {
+                if let StageState::Batching(batching) = state {
+                    measure.kv.add(batching.kv_share(now));
+                }
             }
             if let Some(kv) = kv {
                 self.measure.kv.add(kv);
@@ -151,6 +154,8 @@ impl Service {
         }
         self.executor.measure.restart(now);
         self.measure.in_system.reset(now);
+        self.measure.out_of_memory = 0;
+        self.measure.restarts = 0;
         self.measure.vram = Welford::new();
         self.measure.kv = Welford::new();
     }

@@ -333,3 +333,24 @@ fn an_endpoint_may_call_another() {
         .expect_err("a cycle is refused");
     assert!(problems.iter().any(|p| p.found.contains("cycle")), "{problems:?}");
 }
+
+#[test]
+fn a_level_without_a_path_of_its_own_is_not_counted() {
+    let policy = "policy.fallback.l2.vram_above=0.7";
+    let with = run(MEMORY, &[policy]);
+    assert!(with.ledger.answered.l2 > 100);
+    // The same endpoint without a light path takes its full path, and is counted so.
+    let without = run(&MEMORY.replace("l2 = [\"light\"]\n", ""), &[policy]);
+    assert_eq!(without.ledger.answered.l2, 0);
+    let set = [Setting::new("fallback.l3.vram_above", "0.9")];
+    let problems = Loaded::read(&Source::new("test.toml", MEMORY), &set, |_| Ok(Inputs::default()))
+        .expect_err("L3 may be chosen, and there is no path at L3");
+    assert!(problems[0].found.contains("no path at `l3`"), "{}", problems[0]);
+}
+
+#[test]
+fn skipped_reranking_is_counted() {
+    let guard = "policy.fallback.rerank={ max_at_once = 1, wait_at_most_ms = 1 }";
+    assert!(metric(&run(RERANK, &[guard]), "rerank_skipped_share") > 0.5);
+    assert_eq!(metric(&run(RERANK, &[]), "rerank_skipped_share"), 0.0);
+}

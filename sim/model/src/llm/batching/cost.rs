@@ -32,17 +32,23 @@ const PER_ITEM_MAX_S: f64 = 0.01;
 #[serde(deny_unknown_fields)]
 pub struct IterationCost {
     /// Constant part: weights read, launches, scheduling; s, 1e-9 to 100.
+    #[schemars(range(min = 1e-9, max = 100.0))]
     pub c0_s: f64,
     /// Per prefill token beyond the hidden ones; s, 0 to 0.01.
+    #[schemars(range(min = 0.0, max = 0.01))]
     pub per_prefill_token_s: f64,
     /// Per prefill token and token of context before it; s, 0 to 0.01.
+    #[schemars(range(min = 0.0, max = 0.01))]
     pub per_prefill_context_s: f64,
     /// Per decoding sequence; s, 0 to 0.01.
+    #[schemars(range(min = 0.0, max = 0.01))]
     pub per_decode_sequence_s: f64,
     /// Per token that decoding sequences hold in the cache; s, 0 to 0.01.
+    #[schemars(range(min = 0.0, max = 0.01))]
     pub per_resident_token_s: f64,
     /// The same again, added in iterations that also prefill; s, 0 to 0.01.
     #[serde(default)]
+    #[schemars(range(min = 0.0, max = 0.01))]
     pub per_resident_token_mixed_s: f64,
     /// Tokens of an iteration, decoding ones first, that ride along with the weights for nothing.
     #[serde(default)]
