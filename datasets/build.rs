@@ -70,7 +70,8 @@ fn traces(folder: &Path) -> Result<BTreeMap<String, (&'static str, PathBuf)>, Fa
 fn add<T>(found: &mut BTreeMap<String, T>, path: &Path, suffix: &str, value: T) -> Result<(), Failure> {
     let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(suffix));
     let plain = |name: &&str| {
-        name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.')
+        name.bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.')
     };
     let name =
         name.filter(plain).ok_or_else(|| format!("{}: names are of a-z, 0-9, - and .", path.display()))?;

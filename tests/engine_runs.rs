@@ -43,7 +43,8 @@ fn p99(values: impl Iterator<Item = f64>) -> f64 {
 
 #[test]
 fn both_measured_runs_are_met_within_three_percent() {
-    let mut table = String::from("run                        metric             measured  simulated   error\n");
+    let mut table =
+        String::from("run                        metric             measured  simulated   error\n");
     let mut worst = 0.0_f64;
     for run in &RUNS {
         let log = read_vllm_log(run.log).expect("a log that can be read");
@@ -53,7 +54,8 @@ fn both_measured_runs_are_met_within_three_percent() {
             ("latency_p99_s", p99(log.iter().map(ObservedRequest::latency_s))),
             ("tpot_mean_s", mean(log.iter().map(ObservedRequest::tpot_s))),
         ];
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../datasets/measured/vllm-runs").join(run.folder);
+        let folder =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../datasets/measured/vllm-runs").join(run.folder);
         let scenario = format!(
             "name = \"measured-run\"\n[run]\nduration_s = 3600\nreplications = 1\n\
              [workload.sources.log]\nkind = \"trace\"\ntrace = {:?}\n[workload.classes.question]\n\
@@ -70,7 +72,11 @@ fn both_measured_runs_are_met_within_three_percent() {
             let found = simulated.metrics[metric].value.expect("every request was answered");
             let error = 100.0 * (found / expected - 1.0);
             worst = worst.max(error.abs());
-            let _ = writeln!(table, "{:<26} {metric:<18} {expected:>9.4}  {found:>9.4}  {error:>+5.2} %", run.folder);
+            let _ = writeln!(
+                table,
+                "{:<26} {metric:<18} {expected:>9.4}  {found:>9.4}  {error:>+5.2} %",
+                run.folder
+            );
         }
     }
     println!("{table}");

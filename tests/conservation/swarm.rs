@@ -153,7 +153,9 @@ fn gateway(draft: &mut Draft) {
     draft.line(
         "[endpoints.search]\nl1 = [\"embed\", \"store\", \"rerank\"]\nl3 = [\"faq\"]\nl4 = [\"faq\"]\ndocuments = 12\ndocuments_kept = 4",
     );
-    draft.line(format!("[endpoints.ask]\nl1 = [\"model\", \"embed\", \"{model}\"]\nl3 = [\"faq\"]\nl4 = [\"faq\"]"));
+    draft.line(format!(
+        "[endpoints.ask]\nl1 = [\"model\", \"embed\", \"{model}\"]\nl3 = [\"faq\"]\nl4 = [\"faq\"]"
+    ));
 }
 
 fn stages(draft: &mut Draft) {
