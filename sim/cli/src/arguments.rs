@@ -55,15 +55,6 @@ pub(crate) struct Common {
     /// Set a parameter; repeatable. Paths are those of `forebay params`; `policy.` may be left out.
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// Seed of all random streams.
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Replications: runs that differ in their random numbers alone.
-    #[arg(long, value_name = "N")]
-    replications: Option<u32>,
-    /// Threads; they change how long it takes and nothing else. Default: all cores.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
     /// Write the results to this folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -88,8 +79,8 @@ pub(crate) enum Format {
 }
 
 impl Common {
-    /// Opens the scenario with all settings.
-    pub(crate) fn open(&self) -> Result<Opened, Failure> {
+    /// Opens the scenario with all settings; `more` are those of other options, and win.
+    pub(crate) fn open(&self, more: Vec<Setting>) -> Result<Opened, Failure> {
         let mut settings = Vec::new();
         let mut problems = Vec::new();
         for text in &self.set {
@@ -101,13 +92,47 @@ impl Common {
         if !problems.is_empty() {
             return Err(problems.into());
         }
-        if let Some(seed) = self.seed {
-            settings.push(Setting::new("run.seed", seed.to_string()));
-        }
-        if let Some(replications) = self.replications {
-            settings.push(Setting::new("run.replications", replications.to_string()));
-        }
+        settings.extend(more);
         Ok(open(&self.scenario, &settings)?)
+    }
+}
+
+/// Most that a scenario allows, so that the message names the option and not the setting it stands for.
+const MOST_SEED: u64 = 9_007_199_254_740_991;
+const MOST_REPLICATIONS: i64 = 100_000;
+
+/// How often a scenario is seen.
+#[derive(Debug, Args)]
+pub(crate) struct Replications {
+    /// Replications: runs that differ in their random numbers alone.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_REPLICATIONS))]
+    replications: Option<u32>,
+}
+
+impl Replications {
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let setting = |n: u32| Setting::new("run.replications", n.to_string());
+        self.replications.map(setting).into_iter().collect()
+    }
+}
+
+/// What commands take that simulate.
+#[derive(Debug, Args)]
+pub(crate) struct Simulated {
+    /// Seed of all random streams.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
+    seed: Option<u64>,
+    #[command(flatten)]
+    replications: Replications,
+    /// Threads; they change how long it takes and nothing else. Default: all cores.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+}
+
+impl Simulated {
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let seed = self.seed.map(|seed| Setting::new("run.seed", seed.to_string()));
+        seed.into_iter().chain(self.replications.settings()).collect()
     }
 
     /// The threads.
@@ -122,6 +147,8 @@ impl Common {
 pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) simulated: Simulated,
     /// Exit with 1 when a constraint of the scenario's objective is missed.
     #[arg(long)]
     pub(crate) require: bool,
@@ -131,6 +158,8 @@ pub(crate) struct RunArguments {
 pub(crate) struct TuneArguments {
     #[command(flatten)]
     pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) simulated: Simulated,
     /// Parameter to tune; default: the scenario's.
     #[arg(long, value_name = "PATH")]
     parameter: Option<String>,
@@ -164,6 +193,8 @@ pub(crate) struct CapacityArguments {
 pub(crate) struct CheckArguments {
     #[command(flatten)]
     pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) replications: Replications,
     /// Exit with 1 when there are findings.
     #[arg(long)]
     pub(crate) require: bool,

@@ -35,6 +35,17 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// Results that could not be written after they had been computed and printed: the machine's failure,
+    /// whatever the reason.
+    pub(crate) fn unwritten(error: impl Into<Self>) -> Self {
+        match error.into() {
+            Self::Input(text) => Self::Other(anyhow::anyhow!("{text}")),
+            other => other,
+        }
+    }
+}
+
 impl From<Vec<Problem>> for Failure {
     fn from(problems: Vec<Problem>) -> Self {
         OpenError::Problems(problems).into()

@@ -175,6 +175,17 @@ fn a_missed_objective_ends_with_1_when_required() {
 }
 
 #[test]
+fn requests_without_an_answer_are_in_the_headline() {
+    let place = Workplace::new("unanswered");
+    let crowded = ["run", "small.toml", "-q", "--set", "workload.sources.all.rate_per_s=20"];
+    let run = place.forebay(&[&crowded[..], &["--set", "stages.desk.max_queue=3"]].concat()).with(0);
+    let headline = run.out.lines().next().unwrap();
+    assert!(headline.ends_with("of the requests got no answer"), "{headline}");
+    let run = place.forebay(&["run", "small.toml", "-q"]).with(0);
+    assert!(!run.out.contains("no answer") && run.out.contains("after the warm-up"), "{}", run.out);
+}
+
+#[test]
 fn a_run_folder_is_written_once() {
     let place = Workplace::new("folder");
     let run = ["run", "small.toml", "--out", "out/a"];
@@ -200,6 +211,12 @@ fn a_run_folder_is_written_once() {
     std::fs::write(place.0.join("home/letter.txt"), "dear").unwrap();
     place.forebay(&["run", "small.toml", "--out", "home", "--force"]).with(2);
     assert_eq!(place.names("home"), ["letter.txt"]);
+    // Nor is one with the manifest of something else, nor a result to which a letter was added.
+    std::fs::write(place.0.join("home/manifest.json"), "{\"name\": \"an extension\"}").unwrap();
+    place.forebay(&["run", "small.toml", "--out", "home", "--force"]).with(2);
+    std::fs::write(place.0.join("out/a/letter.txt"), "dear").unwrap();
+    place.forebay(&["run", "small.toml", "--out", "out/a/.", "--force"]).with(2);
+    assert!(place.0.join("out/a/letter.txt").is_file() && place.0.join("home/letter.txt").is_file());
 }
 
 #[test]
@@ -212,7 +229,14 @@ fn tuning_prints_a_cutoff_and_can_be_given_again() {
     }
     let second = place.forebay(&["tune", "small.toml", "--format", "json", "--threads", "1"]).with(0).json();
     assert_eq!(place.names("out"), ["small-tune", "small-tune-2"]);
-    let files = ["evidence.json", "manifest.json", "scenario.toml", "trials.parquet", "tuned.toml"];
+    let files = [
+        "evidence.json",
+        "manifest.json",
+        "scenario.toml",
+        "trials.parquet",
+        "tuned-scenario.toml",
+        "tuned.toml",
+    ];
     assert_eq!(place.names("out/small-tune"), files);
     assert!(first.out.contains(second["digest"].as_str().unwrap()), "{second}");
     let cutoff = second["cutoff"]["value"].as_f64().unwrap();
@@ -239,8 +263,13 @@ fn wrong_input_ends_with_2_and_writes_nothing() {
         (&["run", "."], "."),
         (&["run", "small.toml", "--set", "stages.desk.severs=2"], "did you mean `stages.desk.servers`?"),
         (&["run", "small.toml", "--set", "nonsense"], "path=value"),
-        (&["run", "small.toml", "--replications", "0"], "run.replications"),
+        (&["run", "small.toml", "--replications", "0"], "--replications"),
         (&["run", "small.toml", "--threads", "0"], "--threads"),
+        (&["run", "small.toml", "--seed", "99999999999999999999"], "--seed"),
+        (&["run", "small.toml", "--out", "small.toml/x"], "no results can be written"),
+        (&["run", "/dev/null"], "no regular file"),
+        (&["capacity", "small.toml", "--threads", "1"], "--threads"),
+        (&["tune", "small.toml", "--parameter", "stages.desk.severs"], "did you mean"),
         (&["run", "small.toml", "--require", "--set", "objective.constraints=[]"], "no constraints"),
         (&["run", "small.toml", "--format", "xml"], "xml"),
         (&["run"], "required"),
@@ -327,5 +356,15 @@ fn parameters_capacity_and_traces_print_text_and_json() {
     let columns = ["--time", "ts", "--time-unit", "ms", "--tokens-in", "p", "--tokens-out", "c"];
     let own = place.forebay(&[&["trace", "own.csv"], &columns[..]].concat()).with(0).out;
     assert!(own.starts_with("own: 3 requests in 1.50 s"), "{own}");
+    // What an error advises is an option of this command, not a key of a scenario.
+    std::fs::write(place.0.join("own.csv"), "ts,p,c\n500,10,5\n0,20,5\n").unwrap();
+    let advised = |columns: &[&str]| {
+        let ended = place.forebay(&[&["trace", "own.csv"], columns].concat()).with(2);
+        assert!(!ended.err.contains("sort = ") && !ended.err.contains(" = "), "{}", ended.err);
+        ended.err
+    };
+    assert!(advised(&columns).contains("--sort"));
+    assert!(advised(&columns[..2]).contains("--time-unit"));
+    assert!(advised(&[]).contains("--tokens-in"));
     assert!(Path::new(&place.0).is_dir());
 }

@@ -30,7 +30,7 @@ use serde::Serialize;
 pub struct Capacity {
     /// Name of the scenario.
     pub scenario: String,
-    /// Requests per second that arrive, on average over the run.
+    /// Requests per second that arrive, on average over the run; of a trace, over the time in which it sends.
     pub offered_per_s: f64,
     /// Requests per second that arrive at the busiest time.
     pub peak_per_s: f64,

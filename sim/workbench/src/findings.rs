@@ -9,8 +9,16 @@
 //! | `hysteresis.within_noise` | scenario | a threshold's band is narrower than its signal's noise |
 //! | `run.single_replication` | scenario | no interval can be given |
 //! | `calibration.outside_range` | scenario | an engine's calibration was measured on other lengths |
+//! | `signal.absent` | scenario | a rule follows a signal that nothing gives |
+//! | `threshold.order` | scenario | a worse level is taken before a better one |
+//! | `policy.never_asked` | scenario | a guard or gate stands at a call that no path makes |
+//! | `objective.no_value` | scenario | what is wanted has no value in this scenario |
+//! | `engine.prompt_too_long` | scenario | the mean request is larger than the engine's KV memory |
+//! | `trace.ends_early` | scenario | averages run over time in which the trace is over |
+//! | `trace.cut_off` | scenario | a part of the trace is not replayed |
 //! | `load.above_capacity` | scenario | more is offered than a stage can carry |
 //! | `run.too_short` | run | the interval of the mean latency is wide |
+//! | `run.nothing_random` | run | all replications were the same |
 //! | `run.warmup` | run | the run had not settled when measuring began |
 //! | `threshold.never_reached` | run | a level's threshold was not reached in any replication |
 //! | `threshold.always_on` | run | a level's threshold was exceeded all the time |
@@ -18,11 +26,14 @@
 
 mod calibration;
 mod configuration;
+mod inert;
 mod measured;
+mod reach;
+mod replay;
 mod thresholds;
 
 pub use configuration::of_scenario;
-pub(crate) use measured::{Watch, of_run};
+pub(crate) use measured::{Watch, nothing_random, of_run};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -74,14 +74,12 @@ pub fn open(name_or_path: &str, settings: &[Setting]) -> Result<Opened, OpenErro
     if !looks_like_path && let Some(text) = bundled::scenario(name_or_path) {
         return Opened::read(Source::new(name_or_path, text), settings.to_vec(), PathBuf::from("."));
     }
-    if !looks_like_path && !path.is_file() {
+    if !looks_like_path && !path.exists() {
         return Err(unknown(name_or_path));
     }
     let failed = |cause| OpenError::File { path: path.to_owned(), cause };
     // Asked before opening: to open a pipe would wait for its other end.
-    if path.is_dir() {
-        return Err(failed(std::io::Error::other("it is a folder")));
-    }
+    irregular(path).map_err(|why| failed(std::io::Error::other(why)))?;
     let file = File::open(path).map_err(failed)?;
     let source = Source::from_reader(name_or_path, file)?;
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
@@ -161,6 +159,7 @@ fn trace(name: &str, columns: &Columns, folder: &Path) -> Result<forebay_model::
         return trace.read().map_err(|error| error.to_string());
     }
     let path = folder.join(name);
+    irregular(&path).map_err(|why| format!("{}; {}: {why}", allowed(), path.display()))?;
     read_trace(&path, columns).map_err(|error| format!("{}; {error}", allowed()))
 }
 
@@ -174,6 +173,19 @@ fn engine_calibration(name: &str) -> Result<BatchingConfig, String> {
         .map_err(|error| format!("a calibration that can be read: {}", error.message()))?;
     let other = || "a calibration of a batching engine: this one is of slots".to_owned();
     calibration.engine().cloned().ok_or_else(other)
+}
+
+/// Refuses what is there and is no file: a folder, a pipe, a device. Opening or reading those could wait for
+/// ever. What is not there is left to the opening to report.
+///
+/// # Errors
+/// What it is.
+pub fn irregular(path: &Path) -> Result<(), &'static str> {
+    match path.metadata() {
+        Ok(there) if there.is_dir() => Err("it is a folder"),
+        Ok(there) if !there.is_file() => Err("it is no regular file"),
+        _ => Ok(()),
+    }
 }
 
 fn unknown(name: &str) -> OpenError {
@@ -218,6 +230,10 @@ mod tests {
         assert!(matches!(error, OpenError::File { .. }), "{error}");
         let error = open(".", &[]).unwrap_err();
         assert!(!error.to_string().is_empty());
+        if Path::new("/dev/null").exists() {
+            let error = open("/dev/null", &[]).unwrap_err();
+            assert!(error.to_string().contains("no regular file"), "{error}");
+        }
     }
 
     #[test]

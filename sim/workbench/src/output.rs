@@ -2,6 +2,8 @@
 //!
 //! The files go into a hidden folder beside the target, which takes the target's name when all are there.
 
+mod place;
+
 use crate::VERSION;
 use crate::run::Run;
 use crate::summary::{ScenarioId, Summary};
@@ -9,11 +11,9 @@ use forebay_datasets::files::{FileError, write_whole};
 use forebay_datasets::frames::{Table, TableColumn, TableError, Values, write_parquet};
 use forebay_model::scenario::Loaded;
 use forebay_model::timeline::Point;
+use place::{MANIFEST, named, or_present, remove, replaceable};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-
-/// The file by which a folder is known as one of ours.
-const MANIFEST: &str = "manifest.json";
 
 /// Why results were not written.
 #[derive(Debug, thiserror::Error)]
@@ -23,8 +23,22 @@ pub enum OutputError {
     #[error("{}: it exists already; --force replaces it, another --out leaves it", .0.display())]
     Exists(PathBuf),
     /// What is there is no result folder, and is not replaced.
-    #[error("{}: --force replaces result folders only, and this holds no {MANIFEST}", .0.display())]
-    NotOurs(PathBuf),
+    #[error("{}: --force replaces result folders only, and this {why}", .path.display())]
+    NotOurs {
+        /// What is there.
+        path: PathBuf,
+        /// By what it is known to be something else.
+        why: String,
+    },
+    /// No folder can be made there.
+    #[error("{}: no results can be written there: {cause}", .path.display())]
+    NotWritable {
+        /// The folder that was asked for.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        cause: std::io::Error,
+    },
     /// The path names no folder.
     #[error("{}: this names no folder", .0.display())]
     NoName(PathBuf),
@@ -48,7 +62,7 @@ pub enum OutputError {
 impl OutputError {
     /// Whether the path that was asked for is at fault.
     pub fn is_input(&self) -> bool {
-        matches!(self, Self::Exists(_) | Self::NotOurs(_) | Self::NoName(_))
+        matches!(self, Self::Exists(_) | Self::NotOurs { .. } | Self::NoName(_) | Self::NotWritable { .. })
     }
 }
 
@@ -62,26 +76,27 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Whether a folder of this name could be written: to be asked before hours of simulation.
+    /// Whether a folder of this name could be written: to be asked before hours of simulation. A folder
+    /// is made and removed again beside the target, or in the nearest folder above it that exists: only
+    /// the operating system knows what it allows.
     ///
     /// # Errors
     /// See [`OutputError`].
     pub fn check(target: &Path, force: bool) -> Result<(), OutputError> {
-        if target.file_name().is_none() {
-            return Err(OutputError::NoName(target.to_owned()));
-        }
-        if target.symlink_metadata().is_err() {
-            return Ok(());
-        }
-        if !force {
-            return Err(OutputError::Exists(target.to_owned()));
-        }
-        let empty = std::fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
-        if target.is_dir() && (empty || target.join(MANIFEST).is_file()) {
-            Ok(())
-        } else {
-            Err(OutputError::NotOurs(target.to_owned()))
-        }
+        let target = named(target)?;
+        replaceable(&target, force)?;
+        let above = target.ancestors().skip(1).map(or_present).find(|above| above.symlink_metadata().is_ok());
+        let probe = above
+            .unwrap_or_else(|| PathBuf::from("."))
+            .join(format!(".forebay-probe.{}", std::process::id()));
+        let tried = match std::fs::create_dir(&probe) {
+            // Another check is at it, or one was killed: it could be made.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        };
+        tried
+            .and_then(|()| std::fs::remove_dir(&probe))
+            .map_err(|cause| OutputError::NotWritable { path: target, cause })
     }
 
     /// Begins a folder; those above it are made where they are missing.
@@ -89,15 +104,16 @@ impl Folder {
     /// # Errors
     /// See [`OutputError`].
     pub fn create(target: &Path, force: bool) -> Result<Self, OutputError> {
-        Self::check(target, force)?;
+        let target = named(target)?;
+        replaceable(&target, force)?;
         let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let temporary = target.with_file_name(format!(".{name}.{}.part", std::process::id()));
-        let failed = |cause| OutputError::Io { path: target.to_owned(), cause };
+        let failed = |cause| OutputError::Io { path: target.clone(), cause };
         if let Some(above) = target.parent().filter(|above| !above.as_os_str().is_empty()) {
             std::fs::create_dir_all(above).map_err(failed)?;
         }
         std::fs::create_dir(&temporary).map_err(failed)?;
-        Ok(Self { target: target.to_owned(), temporary, force, committed: false })
+        Ok(Self { target, temporary, force, committed: false })
     }
 
     /// Writes a text.
@@ -129,7 +145,7 @@ impl Folder {
     /// # Errors
     /// See [`OutputError`]; nothing is left behind then, and what was there before is there still.
     pub fn commit(mut self) -> Result<PathBuf, OutputError> {
-        Self::check(&self.target, self.force)?;
+        replaceable(&self.target, self.force)?;
         let failed = |cause| OutputError::Io { path: self.target.clone(), cause };
         let old = self.temporary.with_extension("old");
         let replaces = self.target.is_dir();
@@ -145,7 +161,7 @@ impl Folder {
         }
         self.committed = true;
         if replaces {
-            std::fs::remove_dir_all(&old).map_err(|cause| OutputError::Io { path: old.clone(), cause })?;
+            remove(&old).map_err(|cause| OutputError::Io { path: old.clone(), cause })?;
         }
         Ok(self.target.clone())
     }
@@ -361,23 +377,43 @@ pub(crate) mod tests {
         let target = scratch.join("result");
         let write = |force: bool, text: &str| {
             let folder = Folder::create(&target, force)?;
-            folder.text("a.txt", text)?;
-            folder.text(MANIFEST, "{}")?;
+            folder.text("summary.json", text)?;
+            folder.text(MANIFEST, "{\"forebay\": \"0\"}")?;
             folder.commit()
         };
         write(false, "one").unwrap();
         let error = write(false, "two").unwrap_err();
         assert!(matches!(error, OutputError::Exists(_)) && error.is_input(), "{error}");
         write(true, "three").unwrap();
-        assert_eq!(std::fs::read_to_string(target.join("a.txt")).unwrap(), "three");
+        assert_eq!(std::fs::read_to_string(target.join("summary.json")).unwrap(), "three");
         assert_eq!(scratch.names(), ["result"]);
         // A folder that is not ours stays, even with --force.
         let other = scratch.join("home");
         std::fs::create_dir(&other).unwrap();
         std::fs::write(other.join("thesis.txt"), "years of work").unwrap();
-        assert!(matches!(Folder::create(&other, true), Err(OutputError::NotOurs(_))));
+        let not_ours = |path: &Path| matches!(Folder::create(path, true), Err(OutputError::NotOurs { .. }));
+        assert!(not_ours(&other));
+        // Nor one with the manifest of something else, nor ours with a letter in it.
+        std::fs::remove_file(other.join("thesis.txt")).unwrap();
+        std::fs::write(other.join(MANIFEST), "{\"name\": \"an extension\"}").unwrap();
+        assert!(not_ours(&other));
+        std::fs::write(target.join("notes.txt"), "mine").unwrap();
+        assert!(not_ours(&target) && target.join("notes.txt").is_file());
+        assert!(Folder::check(&scratch.join("new/."), false).is_ok());
+        let inside_a_file = Folder::check(&other.join(MANIFEST).join("x"), false).unwrap_err();
+        assert!(inside_a_file.is_input(), "{inside_a_file}");
         assert!(matches!(Folder::create(Path::new("/"), true), Err(OutputError::NoName(_))));
         assert!(matches!(Folder::create(Path::new(".."), true), Err(OutputError::NoName(_))));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_not_followed() {
+        let scratch = Scratch::new("links");
+        std::fs::create_dir(scratch.join("home")).unwrap();
+        std::os::unix::fs::symlink(scratch.join("home"), scratch.join("link")).unwrap();
+        let error = Folder::check(&scratch.join("link"), true).unwrap_err();
+        assert!(matches!(error, OutputError::NotOurs { .. }), "{error}");
     }
 
     #[test]

@@ -120,6 +120,9 @@ pub fn run(
     )?;
     let (mut summary, bottleneck) = gathering.summary(loaded, watch.elapsed_s());
     summary.findings = findings::of_run(loaded, &summary, bottleneck.as_ref(), &watched);
+    if gathering.nothing_random() {
+        summary.findings.push(findings::nothing_random(summary.replications));
+    }
     Ok(Run { summary, bottleneck, timelines })
 }
 
@@ -208,6 +211,28 @@ service_s = { kind = "exponential", mean = 0.1 }
         assert_eq!(breaches(&replication), ["a thing was lost"]);
         let failure = RunFailure::Broken { replication: 3, seed: 1, broken: replication.violations };
         assert!(failure.is_internal() && failure.to_string().contains("replication 3"));
+    }
+
+    #[test]
+    fn replications_that_are_all_the_same_have_no_interval() {
+        let trace = MM1
+            .replace(
+                "kind = \"poisson\"\nrate_per_s = 8.0",
+                "kind = \"trace\"\ntrace = \"azure-conversations\"",
+            )
+            .replace("{ kind = \"exponential\", mean = 0.1 }", "0.1");
+        let settings = [Setting::new("run.duration_s", "300"), Setting::new("run.replications", "2")];
+        let workers = Workers::new(Some(1)).unwrap();
+        let said = |text: &str| {
+            let opened = open_text("trace", text, &settings).unwrap();
+            let summary = run(&opened.loaded, &workers, false, &|_, _| ()).unwrap().summary;
+            let found = summary.findings.iter().any(|finding| finding.code == "run.nothing_random");
+            let latency = &summary.metrics["latency_mean_s"];
+            assert!(latency.value.is_some() && latency.reason.is_none());
+            (found, latency.ci95.is_some(), summary.by["stage"]["desk"]["wait_mean_s"].ci95.is_some())
+        };
+        assert_eq!(said(&trace), (true, false, false));
+        assert_eq!(said(MM1), (false, true, true));
     }
 
     #[test]

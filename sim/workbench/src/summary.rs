@@ -148,6 +148,9 @@ pub(crate) struct Gathering {
     metrics: Sheet,
     by: IndexMap<String, IndexMap<String, Sheet>>,
     backlogs: Vec<Backlog>,
+    /// Digest of the first replication, and whether all have had the same.
+    first: Option<Digest>,
+    nothing_random: bool,
 }
 
 impl Gathering {
@@ -160,6 +163,8 @@ impl Gathering {
             metrics: Sheet::new(),
             by: IndexMap::new(),
             backlogs: Vec::new(),
+            first: None,
+            nothing_random: true,
         }
     }
 
@@ -179,11 +184,27 @@ impl Gathering {
             }
         }
         let in_flight = replication.ledger.in_flight_at_end;
-        self.backlogs.push(Backlog::of(&replication.timeline, &loaded.scenario.run, in_flight));
+        let value = |name: &str| replication.metrics.get(name).and_then(|metric| metric.value);
+        let spent = value("wait_mean_s").zip(value("latency_mean_s"));
+        self.backlogs.push(Backlog::of(&replication.timeline, &loaded.scenario.run, in_flight, spent));
+        self.nothing_random &= *self.first.get_or_insert(replication.digest) == replication.digest;
+    }
+
+    /// Whether there were several replications, and all were the same.
+    pub(crate) fn nothing_random(&self) -> bool {
+        self.backlogs.len() >= 2 && self.nothing_random
     }
 
     /// The summary of what was added, without findings, and the bottleneck.
     pub(crate) fn summary(&self, loaded: &Loaded, wall_s: f64) -> (Summary, Option<Bottleneck>) {
+        let summaries = |sheet: &Sheet| {
+            let mut summaries = summaries(sheet);
+            if self.nothing_random() {
+                // One crowd, seen several times, has no interval.
+                summaries.values_mut().for_each(|summary| summary.ci95 = None);
+            }
+            summaries
+        };
         let metrics = summaries(&self.metrics);
         let by: IndexMap<_, IndexMap<_, _>> = self
             .by

@@ -55,6 +55,12 @@ impl From<Interval> for Estimate {
 }
 
 impl Estimate {
+    /// Without its interval where all crowds are one.
+    pub(crate) fn of(interval: Interval, one_crowd: bool) -> Self {
+        let estimate = Self::from(interval);
+        if one_crowd { Self { ci95: None, ..estimate } } else { estimate }
+    }
+
     /// Half of the interval's width.
     pub fn half_width(&self) -> Option<f64> {
         self.ci95.map(|[lo, hi]| 0.5 * (hi - lo))
@@ -68,12 +74,15 @@ pub struct CurvePoint {
     pub value: f64,
     /// Whether it was swept or added to refine.
     pub phase: Phase,
-    /// The objective.
-    pub objective: Estimate,
-    /// The constraints' metrics, in their order.
-    pub constraints: Vec<Estimate>,
+    /// The objective; absent where the point could not be evaluated.
+    pub objective: Option<Estimate>,
+    /// The constraints' metrics, in their order; absent likewise.
+    pub constraints: Vec<Option<Estimate>>,
     /// The means keep all constraints.
     pub feasible: bool,
+    /// Why the point could not be evaluated.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
 }
 
 /// What tuning found: `evidence.json`.
@@ -179,12 +188,26 @@ impl TuneError {
             _ => false,
         }
     }
+
+    /// Why a point cannot be evaluated, without saying again which one it is; in one line.
+    pub(crate) fn reason(&self) -> String {
+        let text = match self {
+            Self::Value { cause, .. } => cause.to_string(),
+            Self::Run { cause, .. } => cause.to_string(),
+            Self::NoValue { metric, replication, reason, .. } => {
+                format!("no `{metric}` in replication {replication}: {reason}")
+            }
+            other => other.to_string(),
+        };
+        text.lines().next().unwrap_or_default().to_owned()
+    }
 }
 
 /// Tunes a scenario by a plan.
 ///
 /// # Errors
-/// A value of the range is refused, a replication fails, or a metric is missing: see [`TuneError`].
+/// No value of the range can be evaluated, or the program is at fault: see [`TuneError`]. A single value that
+/// the scenario refuses, or at which a metric is missing, is a point that keeps no constraint.
 pub fn tune(
     opened: &Opened,
     plan: &Plan,
@@ -194,16 +217,21 @@ pub fn tune(
     let watch = Stopwatch::start();
     let mut evaluator = Evaluator::new(opened, plan, workers, progress);
     evaluator.evaluate(&plan.sweep(), Phase::Sweep)?;
+    if let Some(failure) = evaluator.hopeless() {
+        return Err(failure);
+    }
     refine::refine(&mut evaluator)?;
+    let one_crowd = evaluator.nothing_random();
     let curve = Curve::of(plan, evaluator.trials());
     let cutoff = curve.cutoff();
     let recommended = cutoff.as_ref().map(|cutoff| cutoff.recommended);
     let held_out = match recommended {
-        Some(value) => Some(judge::held_out(&mut evaluator, value)?),
+        Some(value) => Some(judge::held_out(&mut evaluator, value, one_crowd)?),
         None => None,
     };
     let cliff = recommended.and_then(|value| curve.cliff(value));
-    let (decision, verdict) = judge::verdict(plan, &curve, cutoff.as_ref(), held_out.as_ref(), cliff);
+    let (decision, verdict) =
+        judge::verdict(plan, &curve, cutoff.as_ref(), held_out.as_ref(), cliff, one_crowd);
     let loaded = &opened.loaded;
     Ok(Tuning {
         forebay: VERSION.to_owned(),
@@ -215,7 +243,7 @@ pub fn tune(
         current: plan.current,
         goal: plan.goal.clone(),
         constraints: plan.constraints.iter().map(ToString::to_string).collect(),
-        curve: curve.points(),
+        curve: curve.points(one_crowd),
         cutoff,
         recommended,
         held_out,

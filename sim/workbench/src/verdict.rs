@@ -10,6 +10,17 @@
 //!   limits hold its queue; or the drain did not empty the system.
 //! - **stable**: neither.
 //!
+//! A queue that keeps up fluctuates, and a short or thin run shows little else. Therefore growth and delay
+//! count only when
+//! - they amount to more than 10 requests (growth) or 40 (delay), and to three standard deviations of the
+//!   number in system (growth: about its line; delay: by medians, in the parts that are not delayed);
+//! - half of the run holds five mean times in progress (latency without waiting): a shorter one shows how a
+//!   service fills, not whether it keeps up;
+//! - somebody waits: waiting is 5 % of the mean latency or more, or a stage is busy 90 % of the time. A
+//!   number in system that grows without that is work in progress.
+//!
+//! Nor do fewer than 10 requests that are left after the drain count.
+//!
 //! A number in system that grows linearly is what tells an unstable queue (Wieland, Pasupathy and
 //! Schmeiser, "Queueing-network stability: simulation-based checking", Winter Simulation Conference 2003);
 //! averages in place of the points, because neighbouring points are correlated. Utilisation alone was
@@ -56,6 +67,19 @@ const GROWTH: f64 = 0.01;
 const DELAY: f64 = 3.0;
 /// Utilisation from which only limits hold a queue.
 const SATURATED: f64 = 0.98;
+/// Utilisation from which a queue may grow although nobody who was answered has waited.
+const BUSY: f64 = 0.9;
+/// Requests below which growth, delay and a rest say nothing.
+const HANDFUL: f64 = 10.0;
+/// Requests up to which a queue that keeps up may grow for a while: at a load of 80 % more than so many wait
+/// for one ten-thousandth of the time (`0.8^40`), however many servers there are.
+const EXCURSION: f64 = 40.0;
+/// Standard deviations of the number in system within which all is fluctuation.
+const DEVIATIONS: f64 = 3.0;
+/// Mean times in progress that a judged window holds at least.
+const SOJOURNS: f64 = 5.0;
+/// Share of the latency that is waiting where there is a queue.
+const WAITED: f64 = 0.05;
 
 /// How the backlog of one replication went.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -66,15 +90,30 @@ pub(crate) struct Backlog {
     pub(crate) growth_half_width: f64,
     /// Arrivals per second in that half.
     pub(crate) arrivals_per_s: f64,
-    /// Largest time to get through, in undisturbed times.
+    /// What it grows by over that half, requests.
+    pub(crate) rise: f64,
+    /// Standard deviation of the number in system about its line in that half.
+    pub(crate) fluctuation: f64,
+    /// Mean times in progress, waiting left out, in that half.
+    pub(crate) sojourns: f64,
+    /// Share of the mean latency that is waiting; 1 where nothing was answered.
+    pub(crate) waited: f64,
+    /// Largest time to get through, in undisturbed times; 1 where it is within the fluctuation.
     pub(crate) delay: f64,
     /// The drain was long enough to empty a service that keeps up, and did not.
     pub(crate) undrained: bool,
 }
 
 impl Backlog {
-    /// From the timeline of a replication.
-    pub(crate) fn of(points: &[Point], plan: &RunPlan, in_flight_at_end: u64) -> Self {
+    /// From the timeline of a replication, and its mean wait and latency in seconds, if it has them.
+    pub(crate) fn of(
+        points: &[Point],
+        plan: &RunPlan,
+        in_flight_at_end: u64,
+        spent: Option<(f64, f64)>,
+    ) -> Self {
+        let (wait_s, latency_s) = spent.unwrap_or_default();
+        let progress_s = latency_s - wait_s;
         let window = |from: f64| {
             let last = points.partition_point(|p| p.t_s <= plan.duration_s * (1.0 + 1e-9));
             let first = points.partition_point(|p| p.t_s <= from).min(last);
@@ -83,8 +122,8 @@ impl Backlog {
         let parts = averages(window(plan.warmup_s), PARTS, plan);
         let through: Vec<f64> = parts.iter().filter_map(|part| part.through_s).collect();
         let undisturbed_s = quantile(&through, 0.25);
-        let worst_s = quantile(&through, 1.0);
-        let half = averages(window(plan.duration_s / 2.0), BATCHES, plan);
+        let half_points = window(plan.duration_s / 2.0);
+        let half = averages(half_points, BATCHES, plan);
         let line: Vec<(f64, f64)> = half
             .iter()
             .map(|part| (part.at_s, part.in_system - undisturbed_s * part.arrivals_per_s))
@@ -95,8 +134,12 @@ impl Backlog {
             growth_per_s,
             growth_half_width,
             arrivals_per_s: arrivals / half.len().max(1) as f64,
-            delay: if undisturbed_s > 0.0 { worst_s / undisturbed_s } else { 1.0 },
-            undrained: in_flight_at_end > 0 && plan.drain_s > DELAY * undisturbed_s,
+            rise: growth_per_s * plan.duration_s / 2.0,
+            fluctuation: scatter(half_points),
+            sojourns: if progress_s > 0.0 { plan.duration_s / 2.0 / progress_s } else { f64::INFINITY },
+            waited: if latency_s > 0.0 { wait_s / latency_s } else { 1.0 },
+            delay: delay(window(plan.warmup_s), &parts, undisturbed_s),
+            undrained: in_flight_at_end as f64 >= HANDFUL && plan.drain_s > DELAY * undisturbed_s,
         }
     }
 }
@@ -114,15 +157,56 @@ pub(crate) fn judge(backlogs: &[Backlog], busiest: Option<f64>) -> Verdict {
             Interval::of(&slopes, 0.95).half_width()
         }
     };
-    if growth > half_width && growth > GROWTH * mean(|b| b.arrivals_per_s) {
+    let waiting = mean(|b| b.waited) >= WAITED || busiest.is_some_and(|utilisation| utilisation >= BUSY);
+    let judged = waiting && mean(|b| b.sojourns) >= SOJOURNS;
+    let beyond_noise = mean(|b| b.rise) > HANDFUL.max(DEVIATIONS * mean(|b| b.fluctuation));
+    let grows = growth > half_width && growth > GROWTH * mean(|b| b.arrivals_per_s);
+    if judged && beyond_noise && grows {
         return Verdict::Overloaded;
     }
     let undrained = backlogs.iter().filter(|b| b.undrained).count() * 2 > backlogs.len();
     let held_by_limits = busiest.is_some_and(|utilisation| utilisation >= SATURATED);
-    if mean(|b| b.delay) > DELAY || held_by_limits || undrained {
+    let delayed = judged && mean(|b| b.delay) > DELAY;
+    if delayed || held_by_limits || undrained {
         return Verdict::Backlogged;
     }
     Verdict::Stable
+}
+
+/// The largest time to get through, in undisturbed times; 1 where the requests that are in the system then
+/// are no more than the fluctuation of the other parts explains.
+fn delay(points: &[Point], parts: &[Part], undisturbed_s: f64) -> f64 {
+    if undisturbed_s <= 0.0 || parts.is_empty() {
+        return 1.0;
+    }
+    let slow = |part: &Part| part.through_s.is_some_and(|through_s| through_s > DELAY * undisturbed_s);
+    let size = points.len() / parts.len();
+    let chunks = points[points.len() - size * parts.len()..].chunks_exact(size);
+    let calm: Vec<f64> = chunks
+        .zip(parts)
+        .filter(|(_, part)| !slow(part))
+        .flat_map(|(points, _)| points.iter().map(|point| point.in_system as f64))
+        .collect();
+    // By medians: before a delay shows in answers the queue that causes it is already there.
+    let level = quantile(&calm, 0.5);
+    let apart: Vec<f64> = calm.iter().map(|value| (value - level).abs()).collect();
+    // Of a normal distribution the standard deviation is 1.4826 times the median distance.
+    let deviation = 1.4826 * quantile(&apart, 0.5);
+    parts
+        .iter()
+        .filter(|part| part.in_system - level > EXCURSION.max(DEVIATIONS * deviation))
+        .filter_map(|part| part.through_s)
+        .map(|through_s| through_s / undisturbed_s)
+        .fold(1.0, f64::max)
+}
+
+/// Standard deviation of the number in system about its line.
+fn scatter(points: &[Point]) -> f64 {
+    let line: Vec<(f64, f64)> = points.iter().map(|p| (p.t_s, p.in_system as f64)).collect();
+    let Some((slope, _)) = slope(&line) else { return f64::INFINITY };
+    let rest: Vec<f64> = line.iter().map(|(t_s, level)| level - slope * t_s).collect();
+    let mean = rest.iter().sum::<f64>() / rest.len() as f64;
+    (rest.iter().map(|r| (r - mean) * (r - mean)).sum::<f64>() / rest.len() as f64).sqrt()
 }
 
 /// A part of the timeline, averaged.
@@ -200,10 +284,20 @@ pub(crate) fn bottleneck(
     kv_mean: Option<f64>,
 ) -> Option<Bottleneck> {
     let value = |metrics: &IndexMap<String, MetricSummary>, name: &str| metrics.get(name)?.value;
-    let (stage, metrics, utilisation) = stages?
-        .iter()
-        .filter_map(|(name, metrics)| Some((name, metrics, value(metrics, "utilisation")?)))
-        .reduce(|best, other| if other.2 > best.2 { other } else { best })?;
+    let all = || {
+        let stages = stages.into_iter().flatten();
+        stages.filter_map(|(name, metrics)| Some((name, metrics, value(metrics, "utilisation")?)))
+    };
+    // A request holds its executor slot while it is at the stages: a busy executor for which nobody waits
+    // only shows that the stages behind it are.
+    let only_held = |name: &str, metrics: &IndexMap<String, MetricSummary>| {
+        name == "executor" && value(metrics, "wait_mean_s").is_none_or(|wait_s| wait_s < 1e-6)
+    };
+    let named = all().filter(|(name, metrics, _)| !only_held(name, metrics));
+    let (stage, metrics, utilisation) = named
+        .reduce(|best, other| if other.2 > best.2 { other } else { best })
+        .filter(|(_, _, utilisation)| *utilisation >= 0.5)
+        .or_else(|| all().reduce(|best, other| if other.2 > best.2 { other } else { best }))?;
     let percent = utilisation * 100.0;
     let mut sentence = if utilisation < 0.5 {
         format!("no stage is near saturation; the busiest is {stage}, {percent:.1} % busy")
@@ -244,7 +338,7 @@ mod tests {
     #[test]
     fn a_level_that_stays_is_stable() {
         let points = timeline(|t| (10, 20 + t % 3));
-        let backlog = Backlog::of(&points, &plan(100.0, 0.0), 20);
+        let backlog = Backlog::of(&points, &plan(100.0, 0.0), 20, None);
         assert!(backlog.growth_per_s.abs() < 0.01 && (backlog.arrivals_per_s - 10.0).abs() < 1e-9);
         assert_eq!(judge(&[backlog], Some(0.7)), Verdict::Stable);
         assert_eq!(judge(&[backlog; 4], Some(0.99)), Verdict::Backlogged);
@@ -253,7 +347,7 @@ mod tests {
     #[test]
     fn a_backlog_that_grows_is_an_overload() {
         let points = timeline(|t| (10, 5 + 2 * t));
-        let backlog = Backlog::of(&points, &plan(100.0, 0.0), 205);
+        let backlog = Backlog::of(&points, &plan(100.0, 0.0), 205, None);
         assert!((backlog.growth_per_s - 2.0).abs() < 1e-9);
         assert_eq!(judge(&[backlog], Some(1.0)), Verdict::Overloaded);
     }
@@ -262,7 +356,7 @@ mod tests {
     fn a_rising_rate_is_no_backlog() {
         // Everybody takes 2 s, ever more people come.
         let points = timeline(|t| (10 + t, 2 * (10 + t)));
-        let backlog = Backlog::of(&points, &plan(100.0, 0.0), 0);
+        let backlog = Backlog::of(&points, &plan(100.0, 0.0), 0, None);
         assert!(backlog.growth_per_s.abs() < 1e-9, "{backlog:?}");
         assert_eq!(judge(&[backlog], Some(0.7)), Verdict::Stable);
     }
@@ -270,17 +364,90 @@ mod tests {
     #[test]
     fn a_surge_that_passed_and_an_undrained_end_are_backlogs() {
         let surge = timeline(|t| (10, if (20..40).contains(&t) { 300 } else { 20 }));
-        let backlog = Backlog::of(&surge, &plan(100.0, 0.0), 0);
+        let backlog = Backlog::of(&surge, &plan(100.0, 0.0), 0, None);
         assert_eq!(judge(&[backlog], Some(0.7)), Verdict::Backlogged);
         let level = timeline(|_| (10, 20));
-        let backlog = Backlog::of(&level, &plan(100.0, 60.0), 20);
+        let backlog = Backlog::of(&level, &plan(100.0, 60.0), 20, None);
         assert!(backlog.undrained);
         assert_eq!(judge(&[backlog], Some(0.7)), Verdict::Backlogged);
     }
 
+    /// A run of M/M/c with that many servers at 0.1 s each.
+    fn verdict_of(settings: &[(&str, &str)]) -> Verdict {
+        let settings: Vec<_> = settings
+            .iter()
+            .map(|(path, value)| forebay_model::document::Setting::new(*path, *value))
+            .collect();
+        let opened = crate::inputs::open_text("mm1", crate::run::tests::MM1, &settings).unwrap();
+        let workers = crate::Workers::new(Some(1)).unwrap();
+        crate::run(&opened.loaded, &workers, false, &|_, _| ()).unwrap().summary.verdict
+    }
+
+    #[test]
+    fn short_and_thin_runs_are_not_called_overloaded() {
+        for seed in ["1", "2", "3", "4", "5", "6", "7", "8"] {
+            for replications in ["1", "8"] {
+                let run = [("run.seed", seed), ("run.replications", replications), ("run.warmup_s", "0")];
+                let short = [
+                    ("run.duration_s", "30"),
+                    ("workload.sources.all.rate_per_s", "24.0"),
+                    ("stages.desk.servers", "3"),
+                ];
+                assert_eq!(
+                    verdict_of(&[&run[..], &short].concat()),
+                    Verdict::Stable,
+                    "{seed} {replications}"
+                );
+                let thin = [("run.duration_s", "1000"), ("workload.sources.all.rate_per_s", "0.007")];
+                assert_eq!(verdict_of(&[&run[..], &thin].concat()), Verdict::Stable, "{seed} {replications}");
+            }
+        }
+    }
+
+    #[test]
+    fn true_overloads_are_found_at_any_strength() {
+        for rate in ["10.6", "12.0", "20.0", "100.0"] {
+            let settings = [("workload.sources.all.rate_per_s", rate), ("run.duration_s", "1000")];
+            assert_eq!(verdict_of(&settings), Verdict::Overloaded, "{rate}");
+        }
+        let short =
+            [("workload.sources.all.rate_per_s", "20.0"), ("run.duration_s", "60"), ("run.warmup_s", "5")];
+        assert_eq!(verdict_of(&short), Verdict::Overloaded);
+    }
+
+    #[test]
+    fn a_short_trace_that_is_answered_is_stable() {
+        let set = |path: &str, value: &str| forebay_model::document::Setting::new(path, value);
+        let settings = [set("run.duration_s", "5"), set("run.warmup_s", "0"), set("run.drain_s", "600")];
+        let opened = crate::inputs::open("azure-conversations", &settings).unwrap();
+        let workers = crate::Workers::new(Some(1)).unwrap();
+        let summary = crate::run(&opened.loaded, &workers, false, &|_, _| ()).unwrap().summary;
+        assert_eq!(summary.ledger.answered.total(), summary.ledger.offered);
+        assert_eq!(summary.verdict, Verdict::Stable);
+    }
+
+    #[test]
+    fn an_executor_is_named_only_when_it_is_waited_for() {
+        let metric =
+            |value: f64| MetricSummary { value: Some(value), ci95: None, unit: String::new(), reason: None };
+        let stage = |busy: f64, wait_s: f64| {
+            IndexMap::from([
+                ("utilisation".to_owned(), metric(busy)),
+                ("wait_mean_s".to_owned(), metric(wait_s)),
+            ])
+        };
+        let named = |executor, llm| {
+            let stages = IndexMap::from([("executor".to_owned(), executor), ("llm".to_owned(), llm)]);
+            bottleneck(Some(&stages), None).unwrap().stage
+        };
+        assert_eq!(named(stage(0.95, 0.0), stage(0.8, 0.1)), "llm");
+        assert_eq!(named(stage(0.95, 0.2), stage(0.8, 0.1)), "executor");
+        assert_eq!(named(stage(0.95, 0.0), stage(0.3, 0.0)), "executor");
+    }
+
     #[test]
     fn too_few_points_say_nothing() {
-        let backlog = Backlog::of(&timeline(|_| (1, 1))[..5], &plan(100.0, 0.0), 0);
+        let backlog = Backlog::of(&timeline(|_| (1, 1))[..5], &plan(100.0, 0.0), 0, None);
         assert_eq!(judge(&[backlog], None), Verdict::Stable);
         assert_eq!(judge(&[], None), Verdict::Stable);
     }

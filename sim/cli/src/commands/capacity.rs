@@ -7,23 +7,28 @@ use crate::terminal::{complain, print};
 use crate::units::{NONE, number, percent, seconds};
 use anyhow::Context;
 use forebay_workbench::capacity::{Capacity, StageCapacity};
-use forebay_workbench::output::{json, write_result};
+use forebay_workbench::output::{Folder, json, write_result};
 use std::fmt::Write;
 
 pub(crate) fn capacity(arguments: &CapacityArguments) -> Result<(), Failure> {
     let common = &arguments.common;
-    let opened = common.open()?;
-    let capacity = Capacity::of(&opened.loaded).context("the capacity cannot be computed")?;
     if let Some(out) = &common.out {
-        let folder = write_result(out, common.force, &opened.loaded, "capacity", &capacity)?;
+        Folder::check(out, common.force)?;
+    }
+    let opened = common.open(Vec::new())?;
+    let capacity = Capacity::of(&opened.loaded).context("the capacity cannot be computed")?;
+    match common.format {
+        Format::Json => print(&json(&capacity))?,
+        Format::Text => print(&text(&capacity))?,
+    }
+    if let Some(out) = &common.out {
+        let folder = write_result(out, common.force, &opened.loaded, "capacity", &capacity)
+            .map_err(Failure::unwritten)?;
         if !common.quiet {
             complain(&format!("written: {}", folder.display()));
         }
     }
-    match common.format {
-        Format::Json => print(&json(&capacity)),
-        Format::Text => print(&text(&capacity)),
-    }
+    Ok(())
 }
 
 fn text(capacity: &Capacity) -> String {

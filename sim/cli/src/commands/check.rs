@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::terminal::{complain, print};
 use forebay_workbench::Finding;
 use forebay_workbench::findings::of_scenario;
-use forebay_workbench::output::{json, write_result};
+use forebay_workbench::output::{Folder, json, write_result};
 use forebay_workbench::summary::ScenarioId;
 use serde::Serialize;
 
@@ -19,16 +19,13 @@ struct Checked {
 
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let common = &arguments.common;
-    let opened = common.open()?;
+    if let Some(out) = &common.out {
+        Folder::check(out, common.force)?;
+    }
+    let opened = common.open(arguments.replications.settings())?;
     let loaded = &opened.loaded;
     let scenario = ScenarioId { name: loaded.scenario.name.clone(), hash: loaded.hash.clone() };
     let checked = Checked { scenario, findings: of_scenario(loaded) };
-    if let Some(out) = &common.out {
-        let folder = write_result(out, common.force, loaded, "check", &checked)?;
-        if !common.quiet {
-            complain(&format!("written: {}", folder.display()));
-        }
-    }
     let found = checked.findings.len();
     let said = match found {
         0 => "no findings".to_owned(),
@@ -41,6 +38,13 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
             let mut text = format!("{}: the scenario is sound, {said}\n", checked.scenario.name);
             findings(&mut text, &checked.findings);
             print(&text)?;
+        }
+    }
+    if let Some(out) = &common.out {
+        let folder =
+            write_result(out, common.force, loaded, "check", &checked).map_err(Failure::unwritten)?;
+        if !common.quiet {
+            complain(&format!("written: {}", folder.display()));
         }
     }
     if arguments.require && found > 0 { Err(Failure::Against(said)) } else { Ok(()) }

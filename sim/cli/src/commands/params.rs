@@ -7,12 +7,15 @@ use crate::terminal::{complain, print};
 use anyhow::Context;
 use forebay_model::Scenario;
 use forebay_model::document::{Parameter, ParameterKind, parameters, schema};
-use forebay_workbench::output::{json, write_result};
+use forebay_workbench::output::{Folder, json, write_result};
 use serde_json::Value;
 
 pub(crate) fn params(arguments: &ParamsArguments) -> Result<(), Failure> {
     let common = &arguments.common;
-    let opened = common.open()?;
+    if let Some(out) = &common.out {
+        Folder::check(out, common.force)?;
+    }
+    let opened = common.open(Vec::new())?;
     let value =
         serde_json::to_value(&opened.loaded.scenario).context("the scenario cannot be looked into")?;
     let under = arguments.under.as_str();
@@ -24,16 +27,18 @@ pub(crate) fn params(arguments: &ParamsArguments) -> Result<(), Failure> {
     if listed.is_empty() {
         return Err(Failure::Input(format!("the scenario has no parameter under `{under}`")));
     }
+    match common.format {
+        Format::Json => print(&json(&listed))?,
+        Format::Text => print(&text(&listed))?,
+    }
     if let Some(out) = &common.out {
-        let folder = write_result(out, common.force, &opened.loaded, "params", &listed)?;
+        let folder =
+            write_result(out, common.force, &opened.loaded, "params", &listed).map_err(Failure::unwritten)?;
         if !common.quiet {
             complain(&format!("written: {}", folder.display()));
         }
     }
-    match common.format {
-        Format::Json => print(&json(&listed)),
-        Format::Text => print(&text(&listed)),
-    }
+    Ok(())
 }
 
 fn text(listed: &[Parameter]) -> String {

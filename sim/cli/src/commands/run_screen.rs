@@ -10,11 +10,21 @@ use forebay_workbench::summary::{MetricSummaries, Summary};
 use forebay_workbench::{Finding, Run};
 use std::fmt::Write;
 
+/// Share of the requests without an answer that belongs into the headline.
+const UNANSWERED: f64 = 0.05;
+
 pub(crate) fn screen(loaded: &Loaded, run: &Run, judged: &[Judged]) -> String {
     let mut out = String::new();
     header(&mut out, loaded, run);
+    let warmup_s = loaded.scenario.run.warmup_s;
+    if warmup_s > 0.0 {
+        let _ = writeln!(out, "all requests, those of the warm-up of {} included", seconds(warmup_s));
+    }
     outcomes(&mut out, &run.summary.ledger);
     out.push('\n');
+    if warmup_s > 0.0 {
+        let _ = writeln!(out, "after the warm-up");
+    }
     latencies(&mut out, &run.summary.metrics);
     out.push('\n');
     service(&mut out, &run.summary.metrics);
@@ -35,6 +45,16 @@ fn header(out: &mut String, loaded: &Loaded, run: &Run) {
     if let Some(bottleneck) = &run.bottleneck {
         let _ = write!(out, "; {}", bottleneck.sentence);
     }
+    if let Some(share) = unanswered(&summary.ledger).filter(|share| *share > UNANSWERED) {
+        let _ = write!(out, "; {} of the requests got no answer", percent(share));
+    }
+    // The metric is a mean over the replications.
+    let each = summary.metrics.get("out_of_memory").and_then(|metric| metric.value).unwrap_or(0.0);
+    let times = (each * f64::from(summary.replications)).round() as u64;
+    if times > 0 {
+        let plural = if times == 1 { "" } else { "s" };
+        let _ = write!(out, "; GPU memory ran out {} time{plural}", count(times));
+    }
     let plural = if summary.replications == 1 { "" } else { "s" };
     let _ = writeln!(
         out,
@@ -45,6 +65,14 @@ fn header(out: &mut String, loaded: &Loaded, run: &Run) {
         count(summary.requests),
         summary.digest
     );
+}
+
+/// Share of the requests that ended without an answer; those in flight have not ended.
+fn unanswered(ledger: &Ledger) -> Option<f64> {
+    let rejected: u64 = ledger.rejected.values().sum();
+    let failed: u64 = ledger.failed.values().sum();
+    let without = rejected + failed + ledger.timed_out + ledger.abandoned;
+    (ledger.offered > 0).then(|| without as f64 / ledger.offered as f64)
 }
 
 fn outcomes(out: &mut String, ledger: &Ledger) {
@@ -88,10 +116,10 @@ fn outcomes(out: &mut String, ledger: &Ledger) {
 }
 
 fn latencies(out: &mut String, metrics: &MetricSummaries) {
-    let mut rows = vec![row(["", "mean", "p50", "p90", "p99", "p99.9", "max"])];
+    let mut rows = vec![row(["", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"])];
     for (label, name) in [("latency", "latency"), ("first token", "ttft")] {
         let mut cells = vec![label.to_owned()];
-        for suffix in ["mean", "p50", "p90", "p99", "p999", "max"] {
+        for suffix in ["mean", "p50", "p90", "p95", "p99", "p999", "max"] {
             cells.push(seconds_of(metrics.get(&format!("{name}_{suffix}_s"))));
         }
         rows.push(cells);
@@ -116,6 +144,12 @@ fn service(out: &mut String, metrics: &MetricSummaries) {
         parts.push(format!("{} attempts per request", number_of(metrics.get("attempts_per_request"))));
     }
     let _ = writeln!(out, "{}", parts.join(", "));
+    if has(metrics, "right_share") {
+        let _ = writeln!(out, "right answers {}", percent_of(metrics.get("right_share")));
+    }
+    if metrics.get("rerank_skipped_share").and_then(|m| m.value).is_some_and(|share| share > 0.0) {
+        let _ = writeln!(out, "rerank skipped {}", percent_of(metrics.get("rerank_skipped_share")));
+    }
     let levels: Vec<String> = (1..=4)
         .map(|level| (level, metrics.get(&format!("share_l{level}"))))
         .filter(|(_, share)| share.and_then(|share| share.value).is_some_and(|share| share > 0.0))

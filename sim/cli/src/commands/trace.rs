@@ -24,12 +24,28 @@ pub(crate) fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
         }
         None => read_trace(Path::new(name), &columns),
     };
-    let trace = read.map_err(|error| Failure::Input(error.to_string()))?;
+    let trace = read.map_err(|error| Failure::Input(with_options(&error.to_string())))?;
     let summary = trace.summary();
     match arguments.format {
         Format::Json => print(&json(&summary)),
         Format::Text => print(&text(&summary)),
     }
+}
+
+/// The keys that an error advises to set are those of a scenario; here they are options.
+fn with_options(error: &str) -> String {
+    const KEYS: [(&str, &str); 3] = [
+        (
+            "`columns = { time = …, time_unit = …, tokens_in = …, tokens_out = … }`",
+            "--time, --time-unit, --tokens-in and --tokens-out",
+        ),
+        (
+            "`time_unit = \"s\"`, \"ms\", \"us\", \"ns\" or \"datetime\"",
+            "--time-unit s, ms, us, ns or datetime",
+        ),
+        ("`columns = { sort = true }` in a scenario, or `--sort` on the command line, sorts", "--sort sorts"),
+    ];
+    KEYS.iter().fold(error.to_owned(), |text, (key, option)| text.replace(key, option))
 }
 
 fn unknown(name: &str) -> Failure {

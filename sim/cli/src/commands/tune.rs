@@ -6,12 +6,12 @@ use crate::failure::Failure;
 use crate::terminal::{Counter, complain, print};
 use crate::units::{count, seconds};
 use forebay_workbench::output::{Folder, free_name, json};
-use forebay_workbench::tune::{self, Decision, Plan};
+use forebay_workbench::tune::{self, Decision, Plan, Tuning};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn tune(arguments: &TuneArguments) -> Result<(), Failure> {
     let common = &arguments.common;
-    let opened = common.open()?;
+    let opened = common.open(arguments.simulated.settings())?;
     let plan = Plan::of(&opened, &arguments.overrides())?;
     let target = match &common.out {
         Some(out) => out.clone(),
@@ -19,7 +19,7 @@ pub(crate) fn tune(arguments: &TuneArguments) -> Result<(), Failure> {
     };
     // Before the work, not after it.
     Folder::check(&target, common.force)?;
-    let workers = common.workers()?;
+    let workers = arguments.simulated.workers()?;
     if !common.quiet {
         complain(&format!(
             "tuning {} from {} to {}: {} points x {} replications, then up to {} points where it matters",
@@ -29,10 +29,14 @@ pub(crate) fn tune(arguments: &TuneArguments) -> Result<(), Failure> {
     let counter = Counter::new("simulation", common.quiet);
     let tuning = tune::tune(&opened, &plan, &workers, &|done, all| counter.count(done, all))?;
     drop(counter);
-    let folder = tune::write(&target, common.force, &opened, &plan, &tuning)?;
     match common.format {
         Format::Json => print(&json(&tuning))?,
-        Format::Text => print(&(screen(&plan, &tuning) + &written(&folder, tuning.decision)))?,
+        Format::Text => print(&screen(&plan, &tuning))?,
+    }
+    // After the result is out: a disk that is full must not cost hours of simulation.
+    let folder = tune::write(&target, common.force, &opened, &plan, &tuning).map_err(Failure::unwritten)?;
+    if common.format == Format::Text {
+        print(&(written(&folder, tuning.decision) + &apply(&plan, &tuning)))?;
     }
     if !common.quiet {
         let threads = workers.threads();
@@ -56,13 +60,21 @@ fn default_folder(scenario: &str) -> PathBuf {
     free_name(&Path::new("out").join(format!("{}-tune", name.trim_start_matches('.'))))
 }
 
+/// How to try it at once; nothing where nothing is to be changed.
+fn apply(plan: &Plan, tuning: &Tuning) -> String {
+    match (tuning.decision, tuning.recommended) {
+        (Decision::Change, Some(value)) => format!("apply it with {}\n", plan.options(value)),
+        _ => String::new(),
+    }
+}
+
 fn written(folder: &Path, decision: Decision) -> String {
     let what = match decision {
         Decision::Change => "the tuned policy",
         Decision::NoChange | Decision::Infeasible => "the present policy, with this verdict",
     };
     format!(
-        "\n{} holds {what}; evidence.json and trials.parquet beside it\n",
+        "\n{} holds {what}; tuned-scenario.toml, evidence.json and trials.parquet beside it\n",
         folder.join("tuned.toml").display()
     )
 }

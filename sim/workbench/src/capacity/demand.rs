@@ -10,7 +10,7 @@ use forebay_model::scenario::{Class, Loaded, RunPlan, Source};
 pub(super) struct Flow {
     /// Index of the class.
     pub(super) class: usize,
-    /// Per second, on average over the run.
+    /// Per second, on average over the run; of a trace, over the time in which it sends.
     pub(super) rate_per_s: f64,
     pub(super) tokens_in: Moments,
     pub(super) tokens_out: Moments,
@@ -149,7 +149,10 @@ fn rate(source: &Source, trace: Option<&Trace>, run: &RunPlan) -> Result<Rate, D
             let end_ns = duration_s * 1e9 * speed;
             let arrived = trace.rows().partition_point(|row| row.at_ns as f64 <= end_ns);
             let peak = trace.summary().peak_per_s as f64 * speed;
-            Rate { mean: arrived as f64 / duration_s, peak }
+            // Over the time in which it sends: what comes after its end is no load to plan for.
+            let sends_s = (trace.duration_ns() as f64 * 1e-9 / speed).min(duration_s);
+            let sends_s = if sends_s > 0.0 { sends_s } else { duration_s };
+            Rate { mean: arrived as f64 / sends_s, peak }
         }),
     })
 }

@@ -11,11 +11,43 @@ pub struct Waiting {
     pub mean_s: f64,
 }
 
+/// Servers up to which Erlang B is computed by its recursion.
+const RECURSED: u64 = 1_000_000;
+
 /// Erlang B: the share of calls that `servers` servers without a queue turn away at an offered load of
 /// `erlangs` (arrival rate times mean service time), by the recursion
 /// `B(0) = 1, B(n) = a B(n - 1) / (n + a B(n - 1))`, which neither overflows nor cancels.
+///
+/// Beyond a million servers by its limit for many servers, `B = phi(b) / (sqrt(a) Phi(b))` with
+/// `b = (c - a) / sqrt(a)` (S. Halfin and W. Whitt, "Heavy-traffic limits for queues with many exponential
+/// servers", Operations Research 29, 1981): at that size it is within some thousandths.
 pub fn erlang_b(servers: u64, erlangs: f64) -> f64 {
-    (1..=servers).fold(1.0, |b, n| erlangs * b / (n as f64 + erlangs * b))
+    if erlangs <= 0.0 {
+        return if servers == 0 { 1.0 } else { 0.0 };
+    }
+    if servers > RECURSED {
+        return many_servers(servers as f64, erlangs);
+    }
+    let mut b = 1.0;
+    for n in 1..=servers {
+        b = erlangs * b / (n as f64 + erlangs * b);
+        // Once it has underflown it stays 0.
+        if b == 0.0 {
+            break;
+        }
+    }
+    b
+}
+
+fn many_servers(servers: f64, erlangs: f64) -> f64 {
+    let beta = (servers - erlangs) / erlangs.sqrt();
+    // Far below capacity the normal tail is all; far above, what exceeds the servers is lost.
+    if beta < -30.0 {
+        return 1.0 - servers / erlangs;
+    }
+    let density = libm::exp(-0.5 * beta * beta) / (2.0 * std::f64::consts::PI).sqrt();
+    let below = 0.5 * libm::erfc(-beta / std::f64::consts::SQRT_2);
+    density / (erlangs.sqrt() * below)
 }
 
 /// Erlang C: the probability that a call waits in M/M/c, from Erlang B; 1 at and above capacity.
@@ -63,6 +95,17 @@ mod tests {
         assert!((erlang_b(12, 10.0) - 0.119_739_4).abs() < 1e-6);
         assert!((erlang_c(12, 10.0) - 0.449_388).abs() < 1e-5);
         assert_eq!((erlang_b(0, 5.0), erlang_c(1, 0.5)), (1.0, 0.5));
+    }
+
+    #[test]
+    fn huge_numbers_of_servers_end_and_agree() {
+        assert_eq!(erlang_b(10_000_000_000, 5.0), 0.0);
+        assert_eq!(erlang_b(1_000_000, 5.0), 0.0);
+        for erlangs in [998_000.0, 1_000_000.0, 1_003_000.0, 2_000_000.0] {
+            let exact = erlang_b(RECURSED, erlangs);
+            let limit = many_servers(RECURSED as f64, erlangs);
+            assert!((limit / exact - 1.0).abs() < 5e-3, "{erlangs}: {limit} {exact}");
+        }
     }
 
     #[test]

@@ -1,21 +1,22 @@
 //! Calibrations used outside the range that they were measured in.
 
-use super::Finding;
+use super::{Finding, reach};
 use forebay_datasets::fit::{BatchingCalibration, Calibration};
 use forebay_engine::DistError;
 use forebay_model::Trace;
-use forebay_model::scenario::{Class, Endpoint, LlmBatching, Loaded, Scenario, Source, Stage};
+use forebay_model::scenario::{LlmBatching, Loaded, Scenario, Stage};
+use forebay_model::trace::TraceRow;
 
 /// A share of requests outside that is worth telling.
 const OUTSIDE: f64 = 0.1;
 
 /// Looks at every engine with a bundled calibration.
 pub(super) fn outside_range(loaded: &Loaded, found: &mut Vec<Finding>) {
-    for (name, stage) in &loaded.scenario.stages {
+    for (index, (name, stage)) in loaded.scenario.stages.iter().enumerate() {
         let Stage::LlmBatching(batching) = stage else { continue };
         let Some(calibration) = batching.calibration.as_deref().and_then(bundled) else { continue };
         // A scenario whose distributions cannot be built was refused when it was read.
-        if let Ok(finding) = of_stage(loaded, name, batching, &calibration) {
+        if let Ok(finding) = of_stage(loaded, (index, name), batching, &calibration) {
             found.extend(finding);
         }
     }
@@ -30,12 +31,12 @@ fn bundled(name: &str) -> Option<BatchingCalibration> {
 
 fn of_stage(
     loaded: &Loaded,
-    name: &str,
+    (index, name): (usize, &str),
     stage: &LlmBatching,
     calibration: &BatchingCalibration,
 ) -> Result<Option<Finding>, DistError> {
     let range = &calibration.range;
-    let [prompts, answers] = outside(loaded, range.tokens_in, range.tokens_out)?;
+    let [prompts, answers] = outside(loaded, index, range.tokens_in, range.tokens_out)?;
     let mut evidence = Vec::new();
     for (what, share, [least, most]) in
         [("prompts", prompts, range.tokens_in), ("answers", answers, range.tokens_out)]
@@ -61,39 +62,53 @@ fn of_stage(
     )))
 }
 
-/// Shares of prompts and of answers whose lengths lie outside two ranges, over all arrivals; each source
-/// counts alike.
-fn outside(loaded: &Loaded, tokens_in: [u32; 2], tokens_out: [u32; 2]) -> Result<[f64; 2], DistError> {
+/// Shares of prompts and of answers whose lengths lie outside two ranges, over the requests that come to the
+/// stage of that index at some level; each source counts alike.
+fn outside(
+    loaded: &Loaded,
+    stage: usize,
+    tokens_in: [u32; 2],
+    tokens_out: [u32; 2],
+) -> Result<[f64; 2], DistError> {
     let scenario = &loaded.scenario;
+    let reaching = reach::classes(scenario, stage);
     let mut sum = [0.0; 2];
     for source in scenario.workload.sources.values() {
-        let trace = match source {
-            Source::Trace { trace, .. } => loaded.inputs.traces.get(trace),
-            _ => None,
-        };
-        let shares = match trace {
-            Some(trace) => of_trace(trace, tokens_in, tokens_out),
-            None => of_classes(scenario, tokens_in, tokens_out)?,
+        let shares = match reach::trace(loaded, source) {
+            Some(trace) => of_trace(scenario, trace, &reaching, tokens_in, tokens_out),
+            None => of_classes(scenario, &reaching, tokens_in, tokens_out)?,
         };
         sum = [sum[0] + shares[0], sum[1] + shares[1]];
     }
     Ok(sum.map(|share| share / scenario.workload.sources.len().max(1) as f64))
 }
 
-fn of_trace(trace: &Trace, tokens_in: [u32; 2], tokens_out: [u32; 2]) -> [f64; 2] {
-    let rows = trace.rows();
-    let share = |[least, most]: [u32; 2], of: fn(&forebay_model::trace::TraceRow) -> u32| {
-        let outside = rows.iter().filter(|row| !(least..=most).contains(&of(row))).count();
-        outside as f64 / rows.len() as f64
+fn of_trace(
+    scenario: &Scenario,
+    trace: &Trace,
+    reaching: &[bool],
+    tokens_in: [u32; 2],
+    tokens_out: [u32; 2],
+) -> [f64; 2] {
+    let rows = || trace.rows().iter().filter(|row| reach::row(scenario, trace, row.class, reaching));
+    let share = |[least, most]: [u32; 2], of: fn(&TraceRow) -> u32| {
+        let outside = rows().filter(|row| !(least..=most).contains(&of(row))).count();
+        outside as f64 / rows().count().max(1) as f64
     };
     [share(tokens_in, |row| row.tokens_in), share(tokens_out, |row| row.tokens_out)]
 }
 
-fn of_classes(scenario: &Scenario, tokens_in: [u32; 2], tokens_out: [u32; 2]) -> Result<[f64; 2], DistError> {
+fn of_classes(
+    scenario: &Scenario,
+    reaching: &[bool],
+    tokens_in: [u32; 2],
+    tokens_out: [u32; 2],
+) -> Result<[f64; 2], DistError> {
     let mut sum = [0.0; 2];
     let mut whole = 0.0;
-    for class in scenario.workload.classes.values() {
-        let documents = document_tokens(scenario, class);
+    let classes = scenario.workload.classes.values().zip(reaching);
+    for (class, _) in classes.filter(|(_, reaches)| **reaches) {
+        let documents = reach::document_tokens(scenario, class);
         let share = |law: &forebay_engine::Dist, [least, most]: [u32; 2], more: f64| {
             let sampler = law.sampler()?;
             let below = sampler.cdf(f64::from(least) - more - 1.0);
@@ -104,21 +119,6 @@ fn of_classes(scenario: &Scenario, tokens_in: [u32; 2], tokens_out: [u32; 2]) ->
         whole += class.weight;
     }
     Ok(sum.map(|share| if whole > 0.0 { share / whole } else { 0.0 }))
-}
-
-/// Tokens that documents add to a class's prompts at L1.
-fn document_tokens(scenario: &Scenario, class: &Class) -> f64 {
-    let endpoint: Option<&Endpoint> = match &class.endpoint {
-        Some(name) => scenario.endpoints.get(name),
-        None => scenario.endpoints.first().map(|(_, endpoint)| endpoint),
-    };
-    endpoint.map_or(0.0, |endpoint| {
-        let reranks =
-            endpoint.l1.iter().any(|stage| matches!(scenario.stages.get(stage), Some(Stage::Reranker(_))));
-        let documents =
-            if reranks { endpoint.documents.min(endpoint.documents_kept) } else { endpoint.documents };
-        f64::from(documents) * f64::from(endpoint.tokens_per_document)
-    })
 }
 
 #[cfg(test)]
@@ -134,8 +134,16 @@ mod tests {
             "[workload.classes.any]\ntokens_in = { kind = \"uniform\", min = 0, max = 100 }\ntokens_out = 5",
         );
         let opened = open_text("mm1", &text, &[]).unwrap();
-        let [prompts, answers] = outside(&opened.loaded, [21, 80], [1, 4]).unwrap();
+        let [prompts, answers] = outside(&opened.loaded, 0, [21, 80], [1, 4]).unwrap();
         assert!((prompts - 0.4).abs() < 1e-9 && answers == 1.0, "{prompts} {answers}");
+        // Those who never come to the stage do not count.
+        let elsewhere = "[workload.classes.other]\nendpoint = \"chat\"\ntokens_in = 500\n[endpoints.chat]\n\
+                         l1 = [\"bar\"]\n[stages.bar]\nkind = \"server\"\nservers = 1\nservice_s = 0.01\n";
+        let both =
+            text.replace("[workload.classes.any]", "[workload.classes.any]\nendpoint = \"ask\"") + elsewhere;
+        let opened = open_text("mm1", &both, &[]).unwrap();
+        let [again, _] = outside(&opened.loaded, 0, [21, 80], [1, 4]).unwrap();
+        assert!((again - 0.4).abs() < 1e-9, "{again}");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use super::Finding;
 use super::calibration::outside_range;
+use super::inert::inert;
+use super::replay::replay;
 use super::thresholds::{Compared, thresholds};
 use crate::capacity::Capacity;
 use crate::show::seconds;
@@ -26,6 +28,8 @@ pub fn of_scenario(loaded: &Loaded) -> Vec<Finding> {
             "Ask for at least 2; 8 or more give intervals one can rely on",
         ));
     }
+    inert(loaded, &mut found);
+    replay(loaded, &mut found);
     outside_range(loaded, &mut found);
     overload(loaded, &mut found);
     found

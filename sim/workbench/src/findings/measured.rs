@@ -90,6 +90,19 @@ pub(crate) fn of_run(
     found
 }
 
+/// All replications were the same: a trace with nothing random about it.
+pub(crate) fn nothing_random(replications: u32) -> Finding {
+    Finding::new(
+        "run.nothing_random",
+        "run.replications",
+        format!(
+            "all {replications} replications were the same: nothing in the scenario is random, and no interval \
+             can be given"
+        ),
+        "One replication says as much; other recordings, or sources with random arrivals, show other crowds",
+    )
+}
+
 fn too_short(summary: &Summary, found: &mut Vec<Finding>) {
     let Some(latency) = summary.metrics.get("latency_mean_s") else { return };
     let (Some(mean), Some(half)) = (latency.value, latency.half_width()) else { return };

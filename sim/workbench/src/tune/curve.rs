@@ -44,6 +44,8 @@ struct Seen {
     objective: Vec<f64>,
     /// By constraint.
     constraints: Vec<Vec<f64>>,
+    /// Why it could not be evaluated.
+    reason: Option<String>,
 }
 
 /// The curve that was seen, by ascending value.
@@ -63,9 +65,16 @@ impl<'a> Curve<'a> {
             let Some(value) = trial.value else { continue };
             if seen.last().is_none_or(|last| last.value != value) {
                 let constraints = vec![Vec::new(); plan.constraints.len()];
-                seen.push(Seen { value, phase: trial.phase, objective: Vec::new(), constraints });
+                seen.push(Seen {
+                    value,
+                    phase: trial.phase,
+                    objective: Vec::new(),
+                    constraints,
+                    reason: None,
+                });
             }
             let Some(last) = seen.last_mut() else { continue };
+            last.reason = last.reason.take().or_else(|| trial.reason.clone());
             last.objective.push(trial.objective);
             for (values, value) in last.constraints.iter_mut().zip(&trial.constraints) {
                 values.push(*value);
@@ -84,14 +93,21 @@ impl<'a> Curve<'a> {
         self.picked.iter().map(|&index| values[index]).sum::<f64>() / self.picked.len() as f64
     }
 
-    /// Mean objective at a point, turned so that larger is better.
+    /// Mean objective at a point, turned so that larger is better; minus infinity where the point could not
+    /// be evaluated.
     pub(super) fn worth(&self, index: usize) -> f64 {
+        if self.seen[index].reason.is_some() {
+            return f64::NEG_INFINITY;
+        }
         self.plan.goal.turned(self.mean(&self.seen[index].objective))
     }
 
     /// By how much the means break the constraint that is broken most, as a share of its limit; 0 or less
-    /// when all hold. Minus infinity without constraints.
+    /// when all hold. Minus infinity without constraints, infinity where the point could not be evaluated.
     pub(super) fn violation(&self, index: usize) -> f64 {
+        if self.seen[index].reason.is_some() {
+            return f64::INFINITY;
+        }
         let broken = self.plan.constraints.iter().zip(&self.seen[index].constraints);
         broken
             .map(|(constraint, values)| {
@@ -103,6 +119,22 @@ impl<'a> Curve<'a> {
 
     fn feasible(&self, index: usize) -> bool {
         self.violation(index) <= 0.0
+    }
+
+    /// Whether the objective differs anywhere by more than the replications of its best and worst point
+    /// scatter, in pairs; and so whether the parameter moves it.
+    pub(super) fn moves(&self) -> bool {
+        let known = || (0..self.seen.len()).filter(|&index| self.seen[index].reason.is_none());
+        let extreme = |sign: f64| {
+            known().reduce(|a, b| if sign * self.worth(b) > sign * self.worth(a) { b } else { a })
+        };
+        let Some((best, worst)) = extreme(1.0).zip(extreme(-1.0)) else { return true };
+        let (best, worst) = (&self.seen[best].objective, &self.seen[worst].objective);
+        if best.len() < 2 {
+            return best != worst;
+        }
+        let difference = Interval::paired(best, worst, 0.95);
+        difference.lo > 0.0 || difference.hi < 0.0
     }
 
     /// The feasible point of the best mean.
@@ -136,7 +168,7 @@ impl<'a> Curve<'a> {
         let broken = beside
             .into_iter()
             .flatten()
-            .filter(|&index| !self.feasible(index))
+            .filter(|&index| !self.feasible(index) && self.violation(index).is_finite())
             .reduce(|a, b| if self.worth(b) > self.worth(a) { b } else { a })?;
         Some((self.seen[best].value, self.seen[broken].value))
     }
@@ -156,15 +188,18 @@ impl<'a> Curve<'a> {
         (to - from > least).then_some((from, to))
     }
 
-    /// The points, for people.
-    pub(super) fn points(&self) -> Vec<CurvePoint> {
-        let estimate = |values: &Vec<f64>| Estimate::from(Interval::of(values, 0.95));
+    /// The points, for people; without intervals where all crowds are one.
+    pub(super) fn points(&self, one_crowd: bool) -> Vec<CurvePoint> {
+        let estimate = |seen: &Seen, values: &Vec<f64>| {
+            seen.reason.is_none().then(|| Estimate::of(Interval::of(values, 0.95), one_crowd))
+        };
         let point = |(index, seen): (usize, &Seen)| CurvePoint {
             value: seen.value,
             phase: seen.phase,
-            objective: estimate(&seen.objective),
-            constraints: seen.constraints.iter().map(estimate).collect(),
+            objective: estimate(seen, &seen.objective),
+            constraints: seen.constraints.iter().map(|values| estimate(seen, values)).collect(),
             feasible: self.feasible(index),
+            reason: seen.reason.clone(),
         };
         self.seen.iter().enumerate().map(point).collect()
     }
@@ -174,7 +209,7 @@ impl<'a> Curve<'a> {
         let least = (0..self.seen.len()).reduce(|least, other| {
             if self.violation(other) < self.violation(least) { other } else { least }
         })?;
-        self.points().into_iter().nth(least)
+        self.points(false).into_iter().nth(least)
     }
 
     /// Where the best value lies, with its interval by the percentile bootstrap over the replications
@@ -258,6 +293,9 @@ impl<'a> Curve<'a> {
                 Some(next) => {
                     let (low, high) = (self.violation(at), self.violation(next));
                     let (from, to) = (self.seen[at].value, self.seen[next].value);
+                    if !(low.is_finite() && high.is_finite()) {
+                        return from;
+                    }
                     return from + (to - from) * low / (low - high);
                 }
             }
@@ -284,7 +322,7 @@ impl<'a> Curve<'a> {
     /// The swept value nearest to `value` that breaks a constraint by more than half its limit.
     pub(super) fn cliff(&self, value: f64) -> Option<f64> {
         (0..self.seen.len())
-            .filter(|&index| self.violation(index) > 0.5)
+            .filter(|&index| self.violation(index) > 0.5 && self.violation(index).is_finite())
             .map(|index| self.seen[index].value)
             .reduce(|a, b| if (b - value).abs() < (a - value).abs() { b } else { a })
     }

@@ -6,6 +6,7 @@ use forebay_model::Scenario;
 use forebay_model::document::{
     Parameter, ParameterKind, Setting, full_path, get_number, nearest_parameter, parameters, schema,
 };
+use forebay_model::scenario::Tune;
 use forebay_model::scenario::objective::Constraint;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,8 @@ use serde::{Deserialize, Serialize};
 const HELD_OUT: u32 = 4;
 /// More than so many only where the search has more.
 const MOST_HELD_OUT: u32 = 64;
+/// What says how it is measured and what is wanted: to tune it would be to choose the answer.
+const OF_EXPERIMENT: [&str; 3] = ["run.", "tune.", "objective."];
 /// Points that refining may add.
 const REFINEMENTS: u32 = 12;
 
@@ -96,13 +99,18 @@ impl Plan {
             ))
         };
         let table = scenario.tune.as_ref();
-        // A parameter named on the command line takes nothing from a table about another one.
-        let table = table.filter(|tune| overrides.parameter.as_ref().is_none_or(|p| *p == tune.parameter));
         let parameter = overrides
             .parameter
             .clone()
             .or_else(|| table.map(|tune| tune.parameter.clone()))
             .ok_or_else(|| missing("parameter to tune", "--parameter"))?;
+        let found = find(opened, scenario, &parameter)?;
+        // A parameter named on the command line takes nothing from a table about another one.
+        let same = |tune: &&Tune| {
+            overrides.parameter.is_none()
+                || find(opened, scenario, &tune.parameter).is_ok_and(|tuned| tuned.path == found.path)
+        };
+        let table = table.filter(same);
         let from = overrides
             .from
             .or_else(|| table.map(|t| t.from))
@@ -118,7 +126,6 @@ impl Plan {
         if !(3..=1000).contains(&points) {
             return Err(TuneError::Input(format!("found {points} points, allowed: 3 to 1000")));
         }
-        let found = find(opened, scenario, &parameter)?;
         let whole = found.kind == ParameterKind::Whole;
         let current = found.value.as_ref().and_then(serde_json::Value::as_f64);
         let band = current.and_then(|current| band(scenario, &found.path, current));
@@ -190,6 +197,12 @@ impl Plan {
         settings
     }
 
+    /// The command line's options that give the parameter a value.
+    pub fn options(&self, value: f64) -> String {
+        let options = self.settings(value);
+        options.iter().map(|s| format!("--set {}={}", s.path, s.value)).collect::<Vec<_>>().join(" ")
+    }
+
     /// Replications that will be simulated at most.
     pub fn budget(&self) -> usize {
         let searched = (self.points + self.refinements) as usize * self.replications as usize;
@@ -232,6 +245,9 @@ fn find(opened: &Opened, scenario: &Scenario, path: &str) -> Result<Parameter, T
     let full = full_path(&value, path);
     let found = full.and_then(|full| all.iter().find(|parameter| parameter.path == full));
     match found {
+        Some(p) if OF_EXPERIMENT.iter().any(|table| p.path.starts_with(table)) => Err(TuneError::Input(
+            format!("{path} is a parameter of the experiment, not of the service: it cannot be tuned"),
+        )),
         Some(p) if matches!(p.kind, ParameterKind::Whole | ParameterKind::Number) => Ok(p.clone()),
         Some(_) => Err(TuneError::Input(format!("{path} is no number; only numbers can be tuned"))),
         None => {

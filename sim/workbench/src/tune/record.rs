@@ -1,4 +1,4 @@
-//! The tuning folder: `tuned.toml`, `trials.parquet`, `evidence.json`, `scenario.toml`, `manifest.json`.
+//! The tuning folder: `tuned.toml`, `tuned-scenario.toml`, `trials.parquet`, `evidence.json`, `scenario.toml`, `manifest.json`.
 
 use super::{Decision, Plan, Trial, TuneError, Tuning};
 use crate::inputs::Opened;
@@ -37,6 +37,8 @@ pub fn write(
     let tuned = tuned(opened, plan, tuning)?;
     let folder = Folder::create(target, force)?;
     folder.text("tuned.toml", &tuned)?;
+    let changed = changed(opened, plan, tuning)?;
+    folder.text("tuned-scenario.toml", &changed.as_ref().unwrap_or(opened).loaded.resolved)?;
     folder.text("scenario.toml", &opened.loaded.resolved)?;
     folder.json("evidence.json", tuning)?;
     folder.table("trials.parquet", &trials(plan, &tuning.trials))?;
@@ -45,15 +47,18 @@ pub fn write(
     Ok(folder.commit()?)
 }
 
+/// The scenario with the recommended value, where a change is recommended.
+fn changed(opened: &Opened, plan: &Plan, tuning: &Tuning) -> Result<Option<Opened>, TuneError> {
+    let (Decision::Change, Some(value)) = (tuning.decision, tuning.recommended) else { return Ok(None) };
+    let refused =
+        |cause| TuneError::Value { parameter: plan.parameter.clone(), value, cause: Box::new(cause) };
+    opened.with(&plan.settings(value)).map(Some).map_err(refused)
+}
+
 /// The policy to run in production: the scenario's, with the recommended value where a change is
 /// recommended. The evidence stands in its header.
 fn tuned(opened: &Opened, plan: &Plan, tuning: &Tuning) -> Result<String, RecordError> {
-    let changed = match (tuning.decision, tuning.recommended) {
-        (Decision::Change, Some(value)) => Some(opened.with(&plan.settings(value)).map_err(|cause| {
-            TuneError::Value { parameter: plan.parameter.clone(), value, cause: Box::new(cause) }
-        })?),
-        _ => None,
-    };
+    let changed = changed(opened, plan, tuning)?;
     let policy = &changed.as_ref().unwrap_or(opened).loaded.scenario.policy;
     let mut text = String::new();
     let _ = writeln!(
@@ -67,7 +72,7 @@ fn tuned(opened: &Opened, plan: &Plan, tuning: &Tuning) -> Result<String, Record
     if !plan.parameter.starts_with("policy.") && changed.is_some() {
         let _ = writeln!(
             text,
-            "# The tuned parameter is not part of the policy: it stands in the scenario only."
+            "# The tuned parameter is not part of the policy: it stands in tuned-scenario.toml only."
         );
     }
     let _ = writeln!(
@@ -93,6 +98,11 @@ fn trials(plan: &Plan, trials: &[Trial]) -> Table {
             Values::MaybeF64(trials.iter().map(|t| t.value.or(plan.current)).collect()),
         ),
         column("replication", "", Values::U64(trials.iter().map(|t| t.replication).collect())),
+        column(
+            "reason",
+            "",
+            Values::Str(trials.iter().map(|t| t.reason.clone().unwrap_or_default()).collect()),
+        ),
         column("digest", "", Values::Str(trials.iter().map(|t| t.digest.hex()).collect())),
     ];
     for (index, name) in METRICS.iter().enumerate() {

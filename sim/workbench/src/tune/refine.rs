@@ -36,7 +36,9 @@ impl CostFunction for Sought<'_, '_> {
         let value = value.clamp(plan.from, plan.to);
         let known = |evaluator: &Evaluator<'_>, value: f64| {
             let curve = Curve::of(plan, evaluator.trials());
-            curve.index_of(value).map(|index| (self.of)(&curve, index))
+            let cost = curve.index_of(value).map(|index| (self.of)(&curve, index));
+            // A point that could not be evaluated: bad, but a number that the solver can reckon with.
+            cost.map(|cost| if cost.is_finite() { cost } else { 1e12_f64.copysign(cost) })
         };
         let coarse = plan.coarse(value);
         if let Some(cost) = known(&evaluator, plan.tidy(value)).or_else(|| known(&evaluator, coarse)) {

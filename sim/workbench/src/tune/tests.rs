@@ -40,7 +40,8 @@ fn the_rate_that_a_queue_stands_is_found() {
     assert!(cutoff.recommended <= cutoff.value && cutoff.recommended > 7.5, "{cutoff:?}");
     assert_eq!(tuning.decision, Decision::Change);
     // The root finder closes in on zero violation.
-    let nearest = tuning.curve.iter().map(|p| (p.constraints[0].mean - 0.5).abs()).fold(1.0, f64::min);
+    let nearest =
+        tuning.curve.iter().map(|p| (p.constraints[0].unwrap().mean - 0.5).abs()).fold(1.0, f64::min);
     assert!(nearest < 0.01, "{nearest}");
     assert!(tuning.curve.iter().any(|point| point.phase == Phase::Refine));
     assert_eq!(tuning.cliff, Some(9.0));
@@ -129,7 +130,13 @@ fn what_makes_no_sense_is_refused() {
     other.parameter = Some("workload.sources.all.rate".to_owned());
     let message = refused(&opened, &other);
     assert!(message.contains("did you mean `workload.sources.all.rate_per_s`?"), "{message}");
-    let negative = Plan::of(&opened, &arrivals(-1.0, 2.0, 3)).unwrap();
+    let mut of_the_experiment = arrivals(1.0, 2.0, 3);
+    of_the_experiment.parameter = Some("run.duration_s".to_owned());
+    assert!(refused(&opened, &of_the_experiment).contains("of the experiment"));
+    // What is tuned is looked at before its range.
+    let unknown = Overrides { parameter: Some("stages.desk.severs".to_owned()), ..Overrides::default() };
+    assert!(refused(&opened, &unknown).contains("did you mean"));
+    let negative = Plan::of(&opened, &arrivals(-3.0, -1.0, 3)).unwrap();
     let error = tune(&opened, &negative, &Workers::new(Some(1)).unwrap(), &|_, _| ()).unwrap_err();
     assert!(matches!(error, TuneError::Value { .. }) && !error.is_internal(), "{error}");
 }
@@ -158,4 +165,51 @@ fn a_tuning_folder_is_complete_and_its_policy_loads() {
         serde_json::from_str(&std::fs::read_to_string(target.join("evidence.json")).unwrap()).unwrap();
     assert_eq!(evidence.curve, tuning.curve);
     assert!(target.join("scenario.toml").is_file() && target.join("manifest.json").is_file());
+}
+
+#[test]
+fn a_value_that_cannot_be_evaluated_is_a_point_with_its_reason() {
+    // Below zero the scenario is refused; at a rate of almost nothing there is no latency.
+    let opened = opened(
+        "minimize = \"latency_mean_s\"",
+        &[("run.duration_s", "100"), ("run.warmup_s", "0"), ("run.replications", "2")],
+    );
+    let (_, tuning) = tuned(&opened, &arrivals(-4.0, 8.0, 4), 2);
+    let first = &tuning.curve[0];
+    assert_eq!((first.value, first.feasible, first.objective), (-4.0, false, None));
+    assert!(first.reason.as_ref().unwrap().contains("rate_per_s"), "{first:?}");
+    assert!(tuning.curve.iter().any(|point| point.feasible) && tuning.recommended.unwrap() > 0.0);
+    assert!(tuning.trials.iter().any(|trial| trial.reason.is_some()));
+}
+
+#[test]
+fn a_smaller_value_is_called_smaller() {
+    let objective = "maximize = \"throughput_per_s\"\nconstraints = [\"latency_mean_s <= 0.5\"]";
+    let opened = opened(objective, &[("workload.sources.all.rate_per_s", "9.5"), ("run.replications", "4")]);
+    let (_, tuning) = tuned(&opened, &arrivals(5.0, 9.5, 5), 2);
+    assert_eq!(tuning.decision, Decision::Change);
+    assert!(
+        tuning.verdict[0].contains("the present setting breaks latency_mean_s <= 0.5"),
+        "{:?}",
+        tuning.verdict
+    );
+    let gain = &tuning.verdict[1];
+    assert!(gain.contains("smaller (-") && !gain.contains("is -"), "{gain}");
+}
+
+#[test]
+fn what_moves_nothing_and_has_one_crowd_is_said() {
+    let text = MM1
+        .replace("kind = \"poisson\"\nrate_per_s = 8.0", "kind = \"trace\"\ntrace = \"azure-conversations\"")
+        .replace("{ kind = \"exponential\", mean = 0.1 }", "0.1")
+        .replace("duration_s = 2000\nwarmup_s = 200", "duration_s = 20");
+    let text = format!("{text}\n[objective]\nminimize = \"latency_mean_s\"\n");
+    let opened = open_text("trace", &text, &[]).unwrap();
+    let parameter = Some("stages.desk.max_queue".to_owned());
+    let overrides = Overrides { parameter, from: Some(1000.0), to: Some(2000.0), points: Some(3) };
+    let (_, tuning) = tuned(&opened, &overrides, 1);
+    let said = tuning.verdict.join(" ");
+    assert!(said.contains("does not move it") && said.contains("no other crowds"), "{said}");
+    assert!(!said.contains("crowds the search has not seen"), "{said}");
+    assert!(tuning.curve.iter().all(|point| point.objective.unwrap().ci95.is_none()));
 }

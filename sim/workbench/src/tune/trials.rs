@@ -48,7 +48,9 @@ pub struct Trial {
     pub metrics: Vec<Option<f64>>,
     /// Hash over its outcomes.
     pub digest: Digest,
-    /// The objective.
+    /// Why there is no value to judge: the setting was refused, the run ended early, or a metric is missing.
+    pub reason: Option<String>,
+    /// The objective; anything where there is a reason.
     pub(super) objective: f64,
     /// The constraints' metrics, in their order.
     pub(super) constraints: Vec<f64>,
@@ -61,6 +63,8 @@ pub(super) struct Evaluator<'a> {
     workers: &'a Workers,
     progress: Progress<'a>,
     trials: Vec<Trial>,
+    /// Why the first point that could not be evaluated could not.
+    failure: Option<TuneError>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -70,7 +74,7 @@ impl<'a> Evaluator<'a> {
         workers: &'a Workers,
         progress: Progress<'a>,
     ) -> Self {
-        Self { opened, plan, workers, progress, trials: Vec::new() }
+        Self { opened, plan, workers, progress, trials: Vec::new(), failure: None }
     }
 
     pub(super) fn plan(&self) -> &'a Plan {
@@ -89,6 +93,18 @@ impl<'a> Evaluator<'a> {
     pub(super) fn added(&self) -> u32 {
         let refined = self.trials.iter().filter(|trial| trial.phase == Phase::Refine).count();
         (refined / self.plan.replications as usize) as u32
+    }
+
+    /// The first failure, where no trial at all has a value.
+    pub(super) fn hopeless(&mut self) -> Option<TuneError> {
+        if self.trials.iter().any(|trial| trial.reason.is_none()) { None } else { self.failure.take() }
+    }
+
+    /// Whether every value had the same outcomes in all its replications: there is one crowd only.
+    pub(super) fn nothing_random(&self) -> bool {
+        let alike = |a: &Trial, b: &Trial| a.phase == b.phase && a.value == b.value;
+        self.plan.replications >= 2
+            && self.trials.chunk_by(alike).all(|point| point.iter().all(|t| t.digest == point[0].digest))
     }
 
     /// Hash over all outcomes in the order of the trials.
@@ -121,61 +137,89 @@ impl<'a> Evaluator<'a> {
         replications: u32,
     ) -> Result<(), TuneError> {
         let plan = self.plan;
-        let mut variants = Vec::new();
-        for &value in values {
-            variants.push(match value {
-                None => self.opened.clone(),
-                Some(value) => self.opened.with(&plan.settings(value)).map_err(|cause| TuneError::Value {
-                    parameter: plan.parameter.clone(),
-                    value,
-                    cause: Box::new(cause),
-                })?,
-            });
-        }
+        let refused = |value: f64| {
+            move |cause| TuneError::Value { parameter: plan.parameter.clone(), value, cause: Box::new(cause) }
+        };
+        let variants: Vec<Result<Opened, TuneError>> = values
+            .iter()
+            .map(|value| match value {
+                None => Ok(self.opened.clone()),
+                Some(value) => self.opened.with(&plan.settings(*value)).map_err(refused(*value)),
+            })
+            .collect();
         let replications = replications as usize;
         let done = self.trials.len();
         let trials = &mut self.trials;
+        let failure = &mut self.failure;
         let work = |pair: usize| {
             let (index, replication) = (pair / replications, first + (pair % replications) as u64);
-            let value = values[index];
-            let result = replicate(&variants[index].loaded, plan.seed, replication);
-            let shown = value.or(plan.current).unwrap_or(f64::NAN);
+            let what = (phase, values[index], replication);
+            let shown = values[index].or(plan.current).unwrap_or(f64::NAN);
             let failed = |cause| TuneError::Run { parameter: plan.parameter.clone(), value: shown, cause };
-            trial(plan, (phase, value, replication), &result.map_err(failed)?)
+            let opened = match &variants[index] {
+                Ok(opened) => opened,
+                // Told once, with all that is wrong, where no point at all can be evaluated.
+                Err(error) => return Ok((without(plan, what, error.reason()), None)),
+            };
+            match replicate(&opened.loaded, plan.seed, replication).map_err(failed) {
+                Ok(replication) => Ok(trial(plan, what, &replication)),
+                Err(error) if error.is_internal() => Err(error),
+                Err(error) => Ok((without(plan, what, error.reason()), Some(error))),
+            }
         };
-        self.workers.in_order(values.len() * replications, work, |pair, trial| {
+        self.workers.in_order(values.len() * replications, work, |pair, (trial, error)| {
             trials.push(trial);
+            *failure = failure.take().or(error);
             (self.progress)(done + pair + 1, plan.budget());
-        })
+        })?;
+        let refusal = variants.into_iter().find_map(Result::err);
+        self.failure = self.failure.take().or(refusal);
+        Ok(())
     }
 }
 
-fn trial(
-    plan: &Plan,
-    (phase, value, number): (Phase, Option<f64>, u64),
-    replication: &Replication,
-) -> Result<Trial, TuneError> {
-    let get = |name: &str| replication.metrics.get(name).and_then(|metric| metric.value);
-    let need = |name: &str| {
-        get(name).ok_or_else(|| TuneError::NoValue {
-            parameter: plan.parameter.clone(),
-            value: value.or(plan.current).unwrap_or(f64::NAN),
-            replication: number,
-            metric: name.to_owned(),
-            reason: replication
-                .metrics
-                .get(name)
-                .and_then(|metric| metric.reason.clone())
-                .unwrap_or_else(|| "no run reports it".to_owned()),
-        })
-    };
-    Ok(Trial {
+type What = (Phase, Option<f64>, u64);
+
+/// A trial without a value.
+fn without(plan: &Plan, (phase, value, replication): What, reason: String) -> Trial {
+    Trial {
         phase,
         value,
+        replication,
+        metrics: vec![None; METRICS.len()],
+        digest: Digest::EMPTY,
+        reason: Some(reason),
+        objective: f64::NAN,
+        constraints: vec![f64::NAN; plan.constraints.len()],
+    }
+}
+
+/// What a replication gave, and the failure where a metric that is needed is missing.
+fn trial(plan: &Plan, what: What, replication: &Replication) -> (Trial, Option<TuneError>) {
+    let (_, value, number) = what;
+    let get = |name: &str| replication.metrics.get(name).and_then(|metric| metric.value);
+    let needed = || {
+        std::iter::once(&plan.goal.metric).chain(plan.constraints.iter().map(|constraint| &constraint.metric))
+    };
+    let missing = needed().find(|name| get(name).is_none()).map(|name| TuneError::NoValue {
+        parameter: plan.parameter.clone(),
+        value: value.or(plan.current).unwrap_or(f64::NAN),
         replication: number,
+        metric: name.clone(),
+        reason: replication
+            .metrics
+            .get(name)
+            .and_then(|metric| metric.reason.clone())
+            .unwrap_or_else(|| "no run reports it".to_owned()),
+    });
+    let value_of = |name: &str| get(name).unwrap_or(f64::NAN);
+    let trial = Trial {
         metrics: METRICS.iter().map(|name| get(name)).collect(),
         digest: replication.digest,
-        objective: need(&plan.goal.metric)?,
-        constraints: plan.constraints.iter().map(|c| need(&c.metric)).collect::<Result<_, _>>()?,
-    })
+        reason: missing.as_ref().map(TuneError::reason),
+        objective: value_of(&plan.goal.metric),
+        constraints: plan.constraints.iter().map(|c| value_of(&c.metric)).collect(),
+        ..without(plan, what, String::new())
+    };
+    (trial, missing)
 }
