@@ -101,29 +101,16 @@ impl Common {
 const MOST_SEED: u64 = 9_007_199_254_740_991;
 const MOST_REPLICATIONS: i64 = 100_000;
 
-/// How often a scenario is seen.
-#[derive(Debug, Args)]
-pub(crate) struct Replications {
-    /// Replications: runs that differ in their random numbers alone.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_REPLICATIONS))]
-    replications: Option<u32>,
-}
-
-impl Replications {
-    pub(crate) fn settings(&self) -> Vec<Setting> {
-        let setting = |n: u32| Setting::new("run.replications", n.to_string());
-        self.replications.map(setting).into_iter().collect()
-    }
-}
-
-/// What commands take that simulate.
+/// What every command on a scenario takes that names a part of the experiment. A command that simulates
+/// nothing takes them too, so that one line of options serves all commands.
 #[derive(Debug, Args)]
 pub(crate) struct Simulated {
     /// Seed of all random streams.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
     seed: Option<u64>,
-    #[command(flatten)]
-    replications: Replications,
+    /// Replications: runs that differ in their random numbers alone.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_REPLICATIONS))]
+    replications: Option<u32>,
     /// Threads; they change how long it takes and nothing else. Default: all cores.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
@@ -132,7 +119,8 @@ pub(crate) struct Simulated {
 impl Simulated {
     pub(crate) fn settings(&self) -> Vec<Setting> {
         let seed = self.seed.map(|seed| Setting::new("run.seed", seed.to_string()));
-        seed.into_iter().chain(self.replications.settings()).collect()
+        let replications = self.replications.map(|n| Setting::new("run.replications", n.to_string()));
+        seed.into_iter().chain(replications).collect()
     }
 
     /// The threads.
@@ -187,6 +175,8 @@ impl TuneArguments {
 pub(crate) struct CapacityArguments {
     #[command(flatten)]
     pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) simulated: Simulated,
 }
 
 #[derive(Debug, Args)]
@@ -194,7 +184,7 @@ pub(crate) struct CheckArguments {
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]
-    pub(crate) replications: Replications,
+    pub(crate) simulated: Simulated,
     /// Exit with 1 when there are findings.
     #[arg(long)]
     pub(crate) require: bool,
@@ -204,6 +194,8 @@ pub(crate) struct CheckArguments {
 pub(crate) struct ParamsArguments {
     #[command(flatten)]
     pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) simulated: Simulated,
     /// Only parameters whose path begins with this.
     #[arg(long, value_name = "PATH", default_value = "")]
     pub(crate) under: String,

@@ -15,7 +15,7 @@ pub(crate) fn capacity(arguments: &CapacityArguments) -> Result<(), Failure> {
     if let Some(out) = &common.out {
         Folder::check(out, common.force)?;
     }
-    let opened = common.open(Vec::new())?;
+    let opened = common.open(arguments.simulated.settings())?;
     let capacity = Capacity::of(&opened.loaded).context("the capacity cannot be computed")?;
     match common.format {
         Format::Json => print(&json(&capacity))?,

@@ -22,7 +22,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     if let Some(out) = &common.out {
         Folder::check(out, common.force)?;
     }
-    let opened = common.open(arguments.replications.settings())?;
+    let opened = common.open(arguments.simulated.settings())?;
     let loaded = &opened.loaded;
     let scenario = ScenarioId { name: loaded.scenario.name.clone(), hash: loaded.hash.clone() };
     let checked = Checked { scenario, findings: of_scenario(loaded) };

@@ -15,7 +15,7 @@ pub(crate) fn params(arguments: &ParamsArguments) -> Result<(), Failure> {
     if let Some(out) = &common.out {
         Folder::check(out, common.force)?;
     }
-    let opened = common.open(Vec::new())?;
+    let opened = common.open(arguments.simulated.settings())?;
     let value =
         serde_json::to_value(&opened.loaded.scenario).context("the scenario cannot be looked into")?;
     let under = arguments.under.as_str();
