@@ -165,7 +165,7 @@ impl Service {
 
     fn start_batch(&mut self, now: Time, stage: StageId, calendar: &mut Calendar<Event>) {
         let StageState::Reranker(reranker) = &mut self.stages[stage.index()] else { return };
-        let Some(gpu) = reranker.idle.pop() else { return };
+        let Some(gpu) = reranker.idle.pop_front() else { return };
         let attempts = &self.attempts;
         let mut batch = std::mem::take(&mut reranker.gpus[gpu as usize].batch);
         let mut docs = 0_u64;
@@ -234,7 +234,7 @@ impl Service {
         batch.clear();
         let reranker = self.reranker(stage);
         reranker.gpus[gpu as usize].batch = batch;
-        reranker.idle.push(gpu);
+        reranker.idle.push_back(gpu);
         let busy = (reranker.gpus.len() - reranker.idle.len()) as u64;
         self.measure.stages[stage.index()].busy.set(now, busy);
     }
@@ -245,7 +245,7 @@ impl Service {
         let place = &mut reranker.gpus[gpu as usize];
         let mut batch = std::mem::take(&mut place.batch);
         let (device, held) = (place.device, place.held_gb);
-        reranker.idle.push(gpu);
+        reranker.idle.push_back(gpu);
         let busy = (reranker.gpus.len() - reranker.idle.len()) as u64;
         self.measure.stages[stage.index()].busy.set(now, busy);
         if let Some(device) = device {

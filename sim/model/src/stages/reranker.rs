@@ -7,6 +7,7 @@ use super::WaitingLine;
 use crate::ids::{AttemptId, DeviceId};
 use crate::scenario::Reranker;
 use forebay_engine::{DistError, Handle, Sampler, Span, Time};
+use std::collections::VecDeque;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Gpu {
@@ -18,8 +19,9 @@ pub(crate) struct Gpu {
 #[derive(Clone, Debug)]
 pub(crate) struct RerankStage {
     pub(crate) gpus: Vec<Gpu>,
-    /// GPUs without a batch; the last is taken first.
-    pub(crate) idle: Vec<u32>,
+    /// GPUs without a batch; the one that has been idle longest is taken first, so that a GPU whose
+    /// device is full and whose batches fail at once does not draw all the others.
+    pub(crate) idle: VecDeque<u32>,
     pub(crate) line: WaitingLine,
     /// Documents of the calls that wait.
     pub(crate) waiting_docs: u64,
@@ -46,7 +48,7 @@ impl RerankStage {
             .collect();
         Ok(Self {
             gpus,
-            idle: (0..stage.gpus).rev().collect(),
+            idle: (0..stage.gpus).collect(),
             line: WaitingLine::default(),
             waiting_docs: 0,
             max_docs: stage.max_docs,
