@@ -268,7 +268,7 @@ fn wrong_input_ends_with_2_and_writes_nothing() {
         (&["run", "small.toml", "--seed", "99999999999999999999"], "--seed"),
         (&["run", "small.toml", "--out", "small.toml/x"], "no results can be written"),
         (&["run", "/dev/null"], "no regular file"),
-        (&["capacity", "small.toml", "--threads", "1"], "--threads"),
+        (&["capacity", "small.toml", "--threads", "0"], "--threads"),
         (&["tune", "small.toml", "--parameter", "stages.desk.severs"], "did you mean"),
         (&["run", "small.toml", "--require", "--set", "objective.constraints=[]"], "no constraints"),
         (&["run", "small.toml", "--format", "xml"], "xml"),
