@@ -86,7 +86,7 @@ const TOP: &[&str] = &[
     "tests",
 ];
 /// What git or a build leaves there.
-const LEFT_THERE: &[&str] = &[".git", "target"];
+const LEFT_THERE: &[&str] = &[".git", "target", "out"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the repository").to_owned()
