@@ -1,6 +1,6 @@
 //! LLM engines: two models behind one stage interface.
 //!
-//! [`slots`]: parallel slots whose service time comes from a calibrated distribution. [`batching`]:
+//! `slots`: parallel slots whose service time comes from a calibrated distribution. [`batching`]:
 //! continuous batching with paged KV memory, simulated iteration by iteration in closed form.
 
 pub mod batching;

@@ -3,7 +3,7 @@
 //! The structs here are the single source of every parameter: serde reads them, schemars describes them
 //! to the validator, the tuner and the reference page, and their doc comments are the descriptions a
 //! user sees. Units are in the names. What a scenario says beyond single values (names that must exist,
-//! shares that must add up, call graphs that must end) is held by [`check`].
+//! shares that must add up, call graphs that must end) is held by `check`.
 
 pub(crate) mod check;
 pub(crate) mod graph;

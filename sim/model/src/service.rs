@@ -3,7 +3,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | [`build`] | the service made from a scenario |
+//! | `build` | the service made from a scenario |
 //! | `clients` | births, people who give up and ask again, retries by client code |
 //! | `pipeline` | the way of an attempt through gates and stages |
 //! | `stations` | server stations and the reranker |
