@@ -10,6 +10,7 @@ use crate::outcome::End;
 use crate::scenario::PatienceUntil;
 use forebay_engine::{Calendar, Chance, Span, Stream, Time};
 use forebay_policies::RequestView;
+use std::sync::Arc;
 
 /// Closed-loop users have streams of their own, apart from those of the open sources.
 const USER_PURPOSE: &str = "closed-loop user";
@@ -148,7 +149,8 @@ impl Service {
         view: RequestView,
         calendar: &mut Calendar<Event>,
     ) -> Option<()> {
-        let resend = self.plan.resend.clone()?;
+        let plan = Arc::clone(&self.plan);
+        let resend = plan.resend.as_ref()?;
         let chance = attempt_chance(&request);
         if request.resends >= resend.at_most || chance.uniform(purpose::RESEND) >= resend.probability {
             return None;

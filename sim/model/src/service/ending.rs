@@ -16,7 +16,7 @@ pub(super) struct Last {
     pub(super) view: RequestView,
     pub(super) level: Level,
     pub(super) end: End,
-    /// Of an answer: first token, time waited, whether documents were reranked, whether a model spoke.
+    /// Of an answer: what is known of it besides its end.
     pub(super) answer: Option<Answer>,
 }
 

@@ -372,7 +372,11 @@ impl Service {
     ) {
         let replica = self.attempts[id].replica;
         self.end_batching(id, stage);
-        self.batching(stage).replicas[replica as usize].engine.cancel(now.as_nanos(), id.key());
+        let batching = self.batching(stage);
+        batching.replicas[replica as usize].engine.cancel(now.as_nanos(), id.key());
+        batching.look_at(replica);
+        let waiting = batching.waiting;
+        self.measure.stages[stage.index()].queue.set(now, waiting);
         self.schedule_batching(stage, replica, calendar);
     }
 

@@ -271,6 +271,10 @@ impl Service {
         if attempt.arrived >= self.plan.warm {
             self.measure.stages[stage.index()].offered += 1;
         }
+        if matches!(self.stages[stage.index()], StageState::Slots(_) | StageState::Batching(_)) {
+            // Of several model calls the last one speaks to the user: its first token counts.
+            attempt.first_token = Time::MAX;
+        }
         let limit = match &self.stages[stage.index()] {
             StageState::Server(s) => s.time_limit,
             StageState::Reranker(s) => s.time_limit,

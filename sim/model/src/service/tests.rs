@@ -354,3 +354,14 @@ fn skipped_reranking_is_counted() {
     assert!(metric(&run(RERANK, &[guard]), "rerank_skipped_share") > 0.5);
     assert_eq!(metric(&run(RERANK, &[]), "rerank_skipped_share"), 0.0);
 }
+
+#[test]
+fn of_two_model_calls_the_second_gives_the_first_token() {
+    let twice = run(
+        &MEMORY.replace("l1 = [\"llm\"]", "l1 = [\"llm\", \"llm\"]"),
+        &["workload.sources.crowd.rate_per_s=0.01", "run.duration_s=10000"],
+    );
+    // Each call alone: 0.5 s to its first token, 1.5 s in all.
+    assert!((metric(&twice, "ttft_mean_s") - 2.0).abs() < 0.01);
+    assert!((metric(&twice, "latency_mean_s") - 3.0).abs() < 0.01);
+}
