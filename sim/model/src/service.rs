@@ -42,7 +42,7 @@ use crate::stages::server::ServerStage;
 use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{Calendar, Handle, Sampler, Span, Stream, Time, TimeWeighted, Welford, World};
-use forebay_policies::{Command, Governor, Level, Moment, Signals, Site};
+use forebay_policies::{Governor, Level, Moment, Signals, Site, Ticked};
 use std::collections::VecDeque;
 
 /// What can happen.
@@ -221,7 +221,7 @@ pub struct Service {
     pub(crate) present: u64,
     pub(crate) governor: Governor,
     pub(crate) signals: Signals,
-    pub(crate) commands: Vec<Command>,
+    pub(crate) ticked: Ticked,
     pub(crate) executor: Executor,
     pub(crate) stages: Vec<StageState>,
     pub(crate) devices: Vec<DeviceMemory>,
