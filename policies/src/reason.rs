@@ -99,6 +99,9 @@ reasons! {
     L4Latency "l4.latency" "The p95 latency is above the threshold of L4." ["p95 latency, s", "threshold, s"];
     L4ArrivalRate "l4.arrival_rate" "The arrival rate is above the threshold of L4." ["arrivals per s", "threshold per s"];
     L4LlmTimeouts "l4.llm_timeouts" "Model time-outs are above the threshold of L4." ["time-outs", "threshold"];
+    SemanticDegraded "semantic.degraded" "The question's score put it into the queue that is answered at a lower level."
+        ["score", "score of the better queue"];
+    SemanticBelowL1 "semantic.below_l1" "The question's score is below what L1 is given for." ["score", "least score"];
 }
 
 impl Reason {
