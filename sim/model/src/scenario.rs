@@ -15,8 +15,8 @@ pub mod workload;
 
 pub use load::{Inputs, Loaded};
 pub use service::{
-    Allocator, Device, Endpoint, Gateway, LlmBatching, LlmSlots, OnOutOfMemory, Reranker, Routing, Server,
-    SlotMemory, Stage, VectorStore,
+    Allocator, Device, Endpoint, Gateway, LlmBatching, LlmSlots, OnOutOfMemory, OnTimeLimit, Reranker,
+    Routing, Server, SlotMemory, Stage, VectorStore,
 };
 pub use telemetry::Telemetry;
 pub use workload::{Class, Patience, PatienceUntil, People, Population, Resend, Retries, Source, Workload};

@@ -176,6 +176,7 @@ fn workload(document: &Document<Scenario>, found: &mut Found) {
     for (name, source) in &workload.sources {
         sources::holds(document, &format!("workload.sources.{name}"), source, found);
     }
+    sources::mixes(document, found);
     for (name, class) in &workload.classes {
         let path = format!("workload.classes.{name}");
         match &class.endpoint {

@@ -127,6 +127,17 @@ pub struct VectorStore {
     pub time_limit_s: Option<f64>,
 }
 
+/// What becomes of an attempt whose call has used up its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnTimeLimit {
+    /// It ends as timed out.
+    #[default]
+    Fail,
+    /// It goes on with the first `documents_kept` documents in the order of the retrieval.
+    Skip,
+}
+
 /// Reranker: each GPU serves one batch at a time; batch time = base + per document x documents, times a
 /// residual.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -161,6 +172,9 @@ pub struct Reranker {
     #[serde(default)]
     #[schemars(range(min = 0.0))]
     pub time_limit_s: Option<f64>,
+    /// What a call that takes longer than `time_limit_s` does.
+    #[serde(default)]
+    pub on_time_limit: OnTimeLimit,
     /// Device group whose memory the batches use; GPU i is device i of the group, round robin.
     #[serde(default)]
     pub device: Option<String>,
@@ -296,6 +310,12 @@ pub struct LlmBatching {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub prefix_hit_share: Option<f64>,
+    /// Let a call in only when there is room for its whole prompt; if not, for its first chunk.
+    #[serde(default)]
+    pub reserve_full_prompt: Option<bool>,
+    /// A preempted call finds those of its blocks that are still there; if not, it starts anew.
+    #[serde(default)]
+    pub resume_from_cache: Option<bool>,
     /// Order of the engine's own queue; absent: from the calibration, or by arrival.
     #[serde(default)]
     pub queue: Option<QueueOrder>,
@@ -412,6 +432,8 @@ impl LlmBatching {
         config.kv_blocks = self.kv_blocks.unwrap_or(config.kv_blocks);
         config.block_tokens = self.block_tokens.unwrap_or(config.block_tokens);
         config.prefix_hit_share = self.prefix_hit_share.unwrap_or(config.prefix_hit_share);
+        config.reserve_full_prompt = self.reserve_full_prompt.unwrap_or(config.reserve_full_prompt);
+        config.resume_from_cache = self.resume_from_cache.unwrap_or(config.resume_from_cache);
         config.queue = self.queue.unwrap_or(config.queue);
         Ok(config)
     }

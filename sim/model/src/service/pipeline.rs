@@ -4,6 +4,7 @@ use super::{Event, Service, StageState, Task, moment};
 use crate::attempts::Phase;
 use crate::ids::{AttemptId, StageId};
 use crate::outcome::End;
+use crate::scenario::OnTimeLimit;
 use forebay_engine::{Calendar, Span, Time};
 use forebay_policies::{Arrival, Call, CallEnd, CallView, Level, Next, Reason, Site};
 
@@ -240,10 +241,37 @@ impl Service {
                     self.meter.now.llm_timeouts += 1;
                 }
                 self.call_ended(now, id, false, true, calendar);
-                self.tasks.push_back(Task::Finish(id, End::TimedOut));
+                if !self.goes_on_without_rerank(now, id, stage) {
+                    self.tasks.push_back(Task::Finish(id, End::TimedOut));
+                }
             }
             Phase::Ingress | Phase::Queued | Phase::Between | Phase::Backoff => {}
         }
+    }
+
+    /// A rerank call has used up its time: where the scenario says so, the attempt goes on with the first
+    /// documents as the retrieval ordered them. A batch that has begun runs to its end without it.
+    fn goes_on_without_rerank(&mut self, now: Time, id: AttemptId, stage: StageId) -> bool {
+        let StageState::Reranker(reranker) = &self.stages[stage.index()] else { return false };
+        if reranker.on_time_limit == OnTimeLimit::Fail {
+            return false;
+        }
+        let attempt = &mut self.attempts[id];
+        let (waits, docs, wait) =
+            (attempt.phase == Phase::Waiting(stage), attempt.docs, now.since(attempt.entered));
+        attempt.phase = Phase::Between;
+        let kept = self.plan.endpoints[usize::from(attempt.view.endpoint)].documents_kept;
+        attempt.docs = docs.min(kept);
+        let counts = attempt.arrived >= self.plan.warm;
+        if waits {
+            attempt.waited += wait;
+            self.leave_reranker(now, stage, docs);
+            if counts {
+                self.measure.stages[stage.index()].waited(wait);
+            }
+        }
+        self.next_step(id);
+        true
     }
 
     /// Tells the governor how a gated call ended, and wakes those that waited for its permit.

@@ -59,6 +59,16 @@ impl Service {
         (capacity > 0).then(|| busy as f64 / capacity as f64)
     }
 
+    /// Calls that wait at the model engines.
+    fn llm_queue(&self) -> u64 {
+        let engines = self.stages.iter().map(|state| match state {
+            StageState::Slots(slots) => u64::from(slots.line.len()),
+            StageState::Batching(batching) => batching.waiting,
+            StageState::Server(_) | StageState::Reranker(_) => 0,
+        });
+        engines.sum()
+    }
+
     /// The meters are read.
     pub(super) fn sample(&mut self, now: Time, calendar: &mut Calendar<Event>) {
         let memory = self.memory_shown(now);
@@ -85,6 +95,7 @@ impl Service {
         set(SignalKind::VramMax, memory.map(|m| self.meter.noisy(m.1)));
         set(SignalKind::Kv, kv);
         set(SignalKind::LlmBusy, self.llm_busy());
+        set(SignalKind::LlmQueue, Some(self.llm_queue() as f64));
         set(SignalKind::QueueLength, Some(self.governor.queued() as f64));
         set(SignalKind::ErrorRate, shares.error_rate);
         set(SignalKind::LatencyP95, shares.latency_p95_s);

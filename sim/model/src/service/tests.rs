@@ -189,6 +189,32 @@ fn batches_wait_until_they_are_full_or_due() {
 }
 
 #[test]
+fn a_rerank_call_that_takes_too_long_may_go_on_with_the_order_of_the_retrieval() {
+    // 20 per second ask for a GPU that serves 8.33: what waits longer than the limit goes on without.
+    let limit = "stages.rerank.time_limit_s=0.5";
+    let failing = run(RERANK, &[limit]);
+    assert!(metric(&failing, "error_rate") > 0.5);
+    let going_on = run(RERANK, &[limit, "stages.rerank.on_time_limit=skip"]);
+    assert_eq!(metric(&going_on, "error_rate"), 0.0);
+    assert!(metric(&going_on, "rerank_skipped_share") > 0.5);
+    assert!(metric(&going_on, "latency_max_s") <= 0.5 + 1e-9);
+}
+
+#[test]
+fn a_source_may_have_a_mix_of_its_own() {
+    let mixed = |settings: &[&str]| {
+        let text = BASE
+            .replace("[workload.classes.question]", "[workload.classes.question]\n[workload.classes.other]");
+        let by = run(&text, settings).by;
+        ["question", "other"].map(|class| by["class"][class]["requests"].value.unwrap_or_default())
+    };
+    let [question, other] = mixed(&[]);
+    assert!(question > 100.0 && other > 100.0);
+    let [question, other] = mixed(&["workload.mix.crowd={ other = 2 }"]);
+    assert!(question == 0.0 && other > 300.0);
+}
+
+#[test]
 fn the_rerank_guard_skips_instead_of_queueing() {
     let guarded = run(
         RERANK,

@@ -5,7 +5,7 @@
 
 use super::WaitingLine;
 use crate::ids::{AttemptId, DeviceId};
-use crate::scenario::Reranker;
+use crate::scenario::{OnTimeLimit, Reranker};
 use forebay_engine::{DistError, Handle, Sampler, Span, Time};
 use std::collections::VecDeque;
 
@@ -29,6 +29,7 @@ pub(crate) struct RerankStage {
     pub(crate) max_wait: Span,
     pub(crate) max_queue: u32,
     pub(crate) time_limit: Option<Span>,
+    pub(crate) on_time_limit: OnTimeLimit,
     pub(crate) workspace_per_document_gb: f64,
     /// The pending event at which an unfilled batch must start.
     pub(crate) due: Option<(Time, Handle)>,
@@ -55,6 +56,7 @@ impl RerankStage {
             max_wait: Span::from_secs_f64(stage.max_wait_ms * 1e-3),
             max_queue: stage.max_queue.unwrap_or(u32::MAX),
             time_limit: stage.time_limit_s.map(Span::from_secs_f64),
+            on_time_limit: stage.on_time_limit,
             workspace_per_document_gb: stage.workspace_per_document_gb,
             due: None,
             base_s: stage.base_s,
