@@ -39,14 +39,14 @@ impl Stride {
     /// Of those held at the end, as many as are wanted, evenly.
     pub(super) fn choose<T>(&self, held: BTreeMap<u64, T>) -> Vec<T> {
         let (all, wanted) = (held.len(), self.wanted);
-        let mut taken = 0;
+        let mut chosen = 0;
         held.into_values()
             .enumerate()
             .filter(|(index, _)| {
-                // The k-th taken is the first at or after its even share.
-                let takes = all <= wanted || *index * wanted >= taken * all;
-                taken += usize::from(takes);
-                takes
+                // The k-th chosen is the first at or after its even share.
+                let fits = all <= wanted || *index * wanted >= chosen * all;
+                chosen += usize::from(fits);
+                fits
             })
             .map(|(_, value)| value)
             .collect()

@@ -110,6 +110,16 @@ wait_at_most_ms = 60
 /// The same with an engine that batches and preempts.
 const BATCHING: &str = r#"{ kind = "llm_batching", replicas = 2, max_seqs = 8, max_batched_tokens = 128, kv_blocks = 64, cost = { c0_s = 0.01, per_prefill_token_s = 0.0001, per_prefill_context_s = 0.0, per_decode_sequence_s = 0.0002, per_resident_token_s = 0.000001 } }"#;
 
+/// In their order.
+const ALL_KINDS: [PlaceKind; 6] = [
+    PlaceKind::Backoff,
+    PlaceKind::Ingress,
+    PlaceKind::Queue,
+    PlaceKind::Gate,
+    PlaceKind::Waiting,
+    PlaceKind::Serving,
+];
+
 fn load(text: &str, settings: &[String]) -> Loaded {
     let settings: Vec<_> = settings.iter().map(|s| Setting::parse(s).expect("a setting")).collect();
     match Loaded::read(&Source::new("test.toml", text), &settings, |_| Ok(Inputs::default())) {
@@ -237,8 +247,7 @@ fn a_crowd_meets_everything_there_is_to_follow() {
         kinds.dedup();
         kinds
     };
-    use PlaceKind as K;
-    assert_eq!(kinds, [K::Backoff, K::Ingress, K::Queue, K::Gate, K::Waiting, K::Serving]);
+    assert_eq!(kinds, ALL_KINDS);
     for answer in [
         Answer::Serve,
         Answer::Queue,
