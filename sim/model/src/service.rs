@@ -27,7 +27,7 @@ mod tests;
 
 pub use build::BuildError;
 
-use crate::attempts::Attempts;
+use crate::attempts::{Attempt, Attempts};
 use crate::clients::birth::Nursery;
 use crate::clients::source::{Arrivals, Due};
 use crate::ids::{AttemptId, DeviceId, SourceId, StageId};
@@ -37,6 +37,7 @@ use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
 use crate::outcome::{Digest, End, Tally};
 use crate::scenario::{LevelQuality, PatienceUntil};
+use crate::spans::Spans;
 use crate::stages::reranker::RerankStage;
 use crate::stages::server::ServerStage;
 use crate::telemetry::Meter;
@@ -106,6 +107,16 @@ pub(crate) enum StageState {
     Reranker(RerankStage),
     Slots(SlotsStage),
     Batching(BatchingStage),
+}
+
+impl StageState {
+    /// The replica or GPU that serves an attempt at this stage, where a stage has several.
+    pub(crate) fn replica(&self, attempt: &Attempt) -> Option<u32> {
+        match self {
+            Self::Server(_) => None,
+            Self::Reranker(_) | Self::Slots(_) | Self::Batching(_) => Some(attempt.replica),
+        }
+    }
 }
 
 /// What of the scenario the running service needs, in the form it needs it.
@@ -235,6 +246,8 @@ pub struct Service {
     pub(crate) pump: bool,
     /// The pending event at which a queued attempt has waited too long.
     pub(crate) expiry: Option<(Time, Handle)>,
+    /// Follows single requests, if it was asked to.
+    pub(crate) spans: Spans,
 }
 
 /// The time as the governor is handed it.

@@ -13,6 +13,7 @@ use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
 use crate::outcome::{Digest, Tally};
 use crate::scenario::{Endpoint, Inputs, Loaded, Scenario, Source, Stage};
+use crate::spans::Spans;
 use crate::stages::reranker::RerankStage;
 use crate::stages::server::ServerStage;
 use crate::telemetry::Meter;
@@ -172,6 +173,7 @@ impl Service {
             tasks: VecDeque::new(),
             pump: false,
             expiry: None,
+            spans: Spans::default(),
             plan: Arc::new(plan),
         })
     }

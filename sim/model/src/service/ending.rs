@@ -65,6 +65,7 @@ impl Service {
         }
         let (request, view, level, orphan) = (attempt.request, attempt.view, attempt.level, attempt.orphan);
         let answer = (end == End::Answered).then(|| self.answer(id, now));
+        self.spans.tell(|spans| spans.ended(now, id, end, level));
         if self.attempts[id].holds_slot {
             self.executor.busy -= 1;
             self.executor.measure.busy.set(now, u64::from(self.executor.busy));
@@ -200,6 +201,8 @@ impl Service {
             waited,
         };
         self.timeline.record(&ended);
+        let seen = answer.map(|answer| answer.first_token);
+        self.spans.tell(|spans| spans.recorded(now, request.index, &ended, seen));
         if ended.counts && answered && *level == Level::L1 {
             let reranks = self.plan.endpoints[usize::from(view.endpoint)].reranks;
             self.measure.rerank_wanted += u64::from(reranks);

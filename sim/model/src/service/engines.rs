@@ -62,10 +62,10 @@ impl Service {
         replica: u32,
         calendar: &mut Calendar<Event>,
     ) {
+        self.attempts[id].replica = replica;
         self.begin_service(now, id, stage);
         let tokens_in = self.prompt_tokens(id);
-        let attempt = &mut self.attempts[id];
-        attempt.replica = replica;
+        let attempt = &self.attempts[id];
         let (tokens_out, chance) = (attempt.request.tokens_out, attempt.luck);
         let StageState::Slots(slots) = &mut self.stages[stage.index()] else { return };
         let mut work = slots.work(tokens_in, tokens_out, &mut chance.draw(stage_purpose(stage)));
@@ -333,7 +333,9 @@ impl Service {
                         self.served(now, id, calendar);
                     }
                 }
-                Progress::Preempted { .. } => {}
+                Progress::Preempted { id, at } => {
+                    self.spans.tell(|spans| spans.noted(at, AttemptId::from_key(id), "preempted"));
+                }
                 Progress::Refused { id, .. } => {
                     let id = AttemptId::from_key(id);
                     if self.attempts.get(id).is_some() {

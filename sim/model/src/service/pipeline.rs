@@ -5,6 +5,7 @@ use crate::attempts::Phase;
 use crate::ids::{AttemptId, StageId};
 use crate::outcome::End;
 use crate::scenario::OnTimeLimit;
+use crate::spans::Place;
 use forebay_engine::{Calendar, Span, Time};
 use forebay_policies::{Arrival, Call, CallEnd, CallView, Level, Next, Reason, Site};
 
@@ -22,7 +23,9 @@ impl Service {
         if self.counts(now) {
             self.executor.measure.offered += 1;
         }
-        match self.governor.arrived(moment(now), &view, &self.signals) {
+        let answer = self.governor.arrived(moment(now), &view, &self.signals);
+        self.spans.tell(|spans| spans.arrived(now, id, answer, &self.governor));
+        match answer {
             Arrival::Admit => self.start(now, id, (Level::L1, Reason::Normal), None, true),
             // Rules and hand-offs need no slot of the executor, nor does a light path without a queue.
             Arrival::Degrade { level, why } => {
@@ -43,7 +46,9 @@ impl Service {
     pub(super) fn serve_queue(&mut self, now: Time) {
         self.pump = false;
         while self.plan.executor_slots.is_none_or(|slots| self.executor.busy < slots) {
-            match self.governor.next(moment(now), &self.signals) {
+            let next = self.governor.next(moment(now), &self.signals);
+            self.spans.tell(|spans| spans.turn(now, next, &self.governor));
+            match next {
                 Next::Serve(dispatch) => {
                     let id = AttemptId::of(dispatch.ticket);
                     self.left_queue(now, id);
@@ -77,6 +82,7 @@ impl Service {
         self.expiry = None;
         while let Some((ticket, why)) = self.governor.expire(moment(now)) {
             let id = AttemptId::of(ticket);
+            self.spans.tell(|spans| spans.turn(now, Next::Drop { ticket, why }, &self.governor));
             self.left_queue(now, id);
             self.tasks.push_back(Task::Finish(id, End::RejectedBy(why, None)));
         }
@@ -109,6 +115,7 @@ impl Service {
             Level::L2 => top_k.map_or(endpoint.documents_l2, |k| k.min(endpoint.documents_l2)),
             Level::L3 | Level::L4 => 0,
         };
+        self.spans.tell(|spans| spans.started(id, attempt));
         if takes_slot {
             attempt.holds_slot = true;
             self.executor.busy += 1;
@@ -175,6 +182,7 @@ impl Service {
         calendar: &mut Calendar<Event>,
     ) -> bool {
         let attempt = &mut self.attempts[id];
+        self.spans.tell(|spans| spans.called(now, id, attempt, gate, answer, &mut self.governor));
         attempt.phase = Phase::Between;
         match answer {
             Call::Proceed => {
@@ -218,6 +226,7 @@ impl Service {
                 calendar.cancel(timer);
             }
             attempt.waited += now.since(attempt.entered);
+            self.spans.tell(|spans| spans.woken(now, id, attempt, site, &self.governor));
             attempt.phase = Phase::Between;
             attempt.pass(site);
             self.tasks.push_back(Task::Proceed(id));
@@ -299,6 +308,7 @@ impl Service {
         let attempt = &mut self.attempts[id];
         attempt.entered = now;
         attempt.phase = Phase::Waiting(stage);
+        self.spans.tell(|spans| spans.moved(now, id, Place::Waiting(stage)));
         if attempt.arrived >= self.plan.warm {
             self.measure.stages[stage.index()].offered += 1;
         }
@@ -340,6 +350,8 @@ impl Service {
         let wait = now.since(attempt.entered);
         attempt.waited += wait;
         attempt.phase = Phase::Serving(stage);
+        let by = &self.stages[stage.index()];
+        self.spans.tell(|spans| spans.moved(now, id, Place::Serving(stage, by.replica(attempt))));
         attempt.served = true;
         attempt.started = now;
         if attempt.arrived >= self.plan.warm {

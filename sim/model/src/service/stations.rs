@@ -190,6 +190,7 @@ impl Service {
         measure.batched_calls += batch.len() as u64;
         measure.busy.set(now, busy);
         for &(id, _) in &batch {
+            self.attempts[id].replica = gpu;
             self.begin_service(now, id, stage);
         }
         let mut slowdown = 1.0;
