@@ -34,6 +34,8 @@ pub(crate) mod purpose {
     pub(crate) const INGRESS: u32 = 20;
     pub(crate) const THINK: u32 = 21;
     pub(crate) const STAGES: u32 = 64;
+    /// Beyond those of all stages; one for each fault.
+    pub(crate) const NETWORK_FAULTS: u32 = 1 << 24;
 }
 
 /// A length that is often constant: then nothing is drawn.
