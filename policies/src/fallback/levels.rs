@@ -276,7 +276,8 @@ fn default_below(signal: SignalKind, above: f64) -> f64 {
         K::Vram | K::VramMax | K::Kv | K::LlmBusy | K::ErrorRate => {
             (above - SHARE_BAND).max(above * OTHER_BAND)
         }
-        K::QueueLength | K::LatencyP95 | K::ArrivalRate | K::LlmTimeouts => above * OTHER_BAND,
+        // The others are no shares, or are none of the ladder's.
+        _ => above * OTHER_BAND,
     }
 }
 

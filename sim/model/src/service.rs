@@ -49,7 +49,7 @@ use crate::stages::server::ServerStage;
 use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{Calendar, Handle, Sampler, Span, Stream, Time, TimeWeighted, Welford, World};
-use forebay_policies::{Command, Governor, Level, Signals, Site};
+use forebay_policies::{Governor, Level, Signals, Site, Ticked};
 use std::collections::VecDeque;
 
 pub(crate) use autoscale::Replicas;
@@ -243,7 +243,7 @@ pub struct Service {
     pub(crate) present: u64,
     pub(crate) governor: Governor,
     pub(crate) signals: Signals,
-    pub(crate) commands: Vec<Command>,
+    pub(crate) ticked: Ticked,
     pub(crate) executor: Executor,
     pub(crate) stages: Vec<StageState>,
     pub(crate) devices: Vec<DeviceMemory>,

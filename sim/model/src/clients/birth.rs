@@ -5,10 +5,10 @@
 //! policies face the same crowd, and what differs between their runs is theirs alone.
 
 use crate::attempts::{Question, Request};
-use crate::scenario::{Scenario, Source};
+use crate::scenario::{Scenario, Source, workload::Channels};
 use crate::trace::TraceRow;
 use forebay_engine::{Chance, DistError, Popularity, Sampler, Time};
-use forebay_policies::{RequestView, Ticket};
+use forebay_policies::{Channel, RequestView, Ticket};
 
 /// What a draw is for. Stage draws start at [`purpose::STAGES`], one for each stage.
 pub(crate) mod purpose {
@@ -33,6 +33,8 @@ pub(crate) mod purpose {
     pub(crate) const RIGHT: u32 = 19;
     pub(crate) const INGRESS: u32 = 20;
     pub(crate) const THINK: u32 = 21;
+    pub(crate) const EXPEDITE: u32 = 22;
+    pub(crate) const CHANNEL: u32 = 23;
     pub(crate) const STAGES: u32 = 64;
     /// Beyond those of all stages; one for each fault.
     pub(crate) const NETWORK_FAULTS: u32 = 1 << 24;
@@ -75,6 +77,7 @@ struct ClassLaw {
     complexity: Option<Sampler>,
     urgent: f64,
     service_keyword: f64,
+    expedite: f64,
     follow_up: f64,
     write: f64,
     faq: f64,
@@ -92,6 +95,7 @@ pub(crate) struct Nursery {
     tenants: u32,
     /// Upper ends of the tiers' shares.
     tiers: Vec<f64>,
+    channels: Channels,
     /// For each source that replays a trace: which of our classes each of its classes is.
     trace_classes: Vec<Vec<u16>>,
 }
@@ -122,6 +126,7 @@ impl Nursery {
                 complexity: (complexity.variance() > 0.0 || complexity.mean() > 0.0).then_some(complexity),
                 urgent: class.urgent_share,
                 service_keyword: class.service_keyword_share,
+                expedite: class.expedite_share,
                 follow_up: class.follow_up_share,
                 write: class.write_share,
                 faq: class.faq_share,
@@ -161,6 +166,7 @@ impl Nursery {
             users_number: population.users,
             tenants: population.tenants,
             tiers,
+            channels: population.channels,
             trace_classes,
         })
     }
@@ -237,6 +243,7 @@ impl Nursery {
             endpoint: law.endpoint,
             class: law.business_class,
             tier,
+            channel: self.channel(chance),
             tenant,
             user,
             chars: law.chars.draw(chance, purpose::CHARS),
@@ -248,9 +255,25 @@ impl Nursery {
             intent_complexity: complexity.clamp(0.0, 1.0) as f32,
             urgent: happens(chance, purpose::URGENT, law.urgent),
             service_keyword: happens(chance, purpose::SERVICE_KEYWORD, law.service_keyword),
+            expedite: happens(chance, purpose::EXPEDITE, law.expedite),
             follow_up: happens(chance, purpose::FOLLOW_UP, law.follow_up),
             write: happens(chance, purpose::WRITE, law.write),
         };
         (request, view)
+    }
+
+    fn channel(&self, chance: Chance) -> Channel {
+        let Channels { app, mini_program, .. } = self.channels;
+        if mini_program >= 1.0 {
+            return Channel::MiniProgram;
+        }
+        let u = chance.uniform(purpose::CHANNEL);
+        if u < app {
+            Channel::App
+        } else if u < app + mini_program {
+            Channel::MiniProgram
+        } else {
+            Channel::H5
+        }
     }
 }

@@ -239,6 +239,16 @@ fn people(document: &Document<Scenario>, found: &mut Found) {
             None,
         ));
     }
+    let channels = workload.population.channels;
+    let sum = channels.app + channels.mini_program + channels.h5;
+    if (sum - 1.0).abs() > 1e-9 {
+        found.push(document.problem(
+            "workload.population.channels",
+            format!("shares that add up to {sum}"),
+            "shares that add up to 1 (`mini_program` is 1 unless stated)",
+            None,
+        ));
+    }
     if tiers.len() > 255 {
         found.push(document.problem(
             "workload.population.tiers",

@@ -22,7 +22,7 @@ use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{DistError, Simulation, Span, Stream, Time, TimeWeighted, Welford};
 use forebay_policies::queueing::fifo::Fifo;
-use forebay_policies::{Governor, Level, PolicyError, Queue, Signals, Site};
+use forebay_policies::{Governor, Level, PolicyError, Queue, Signals, Site, Ticked};
 use indexmap::IndexMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -179,7 +179,7 @@ impl Service {
             present: 0,
             signals,
             governor,
-            commands: Vec::new(),
+            ticked: Ticked::default(),
             executor: Executor { busy: 0, measure: StageMeasure::new(executor_slots) },
             devices: fleet.memory,
             watched,

@@ -8,7 +8,7 @@ use crate::measure::Ended;
 use crate::outcome::End;
 use crate::service::StageState;
 use forebay_engine::{Calendar, Span, Time};
-use forebay_policies::{Level, RequestView};
+use forebay_policies::{self as policies, Level, Outcome, RequestView};
 
 /// The last of a request: what is recorded of it.
 pub(super) struct Last {
@@ -75,7 +75,8 @@ impl Service {
         {
             host.threads -= 1;
         }
-        self.governor.left(self.moment(now), id.ticket());
+        let known = self.as_the_gateway_knows(now, id, end);
+        self.governor.left(self.moment(now), id.ticket(), &known);
         self.attempts.remove(id);
         self.wake_held(now, calendar);
         if orphan {
@@ -89,6 +90,21 @@ impl Service {
         if again.is_none() {
             self.record(now, &Last { request, view, level, end, answer }, calendar);
         }
+    }
+
+    /// The end of an attempt as the gateway knows it: with the tokens that the model counted.
+    fn as_the_gateway_knows(&self, now: Time, id: AttemptId, end: End) -> policies::End {
+        let attempt = &self.attempts[id];
+        let outcome = match end {
+            End::Answered => Outcome::Answered,
+            End::RejectedBy(..) | End::StageFull(_) => Outcome::Refused,
+            End::TimedOut => Outcome::TimedOut,
+            End::Abandoned => Outcome::Gone,
+            End::Failed(_) => Outcome::Failed,
+        };
+        let by_model = outcome == Outcome::Answered && matches!(attempt.level, Level::L1 | Level::L2);
+        let tokens = by_model.then(|| self.prompt_tokens(id).saturating_add(attempt.request.tokens_out));
+        policies::End { outcome, tokens, latency_ns: now.since(attempt.arrived).as_nanos() }
     }
 
     fn answer(&self, id: AttemptId, now: Time) -> Answer {
@@ -110,7 +126,7 @@ impl Service {
         match self.attempts[id].phase {
             Phase::Ingress | Phase::Between | Phase::Backoff | Phase::Held(_) => {}
             Phase::Queued => {
-                self.governor.left(self.moment(now), id.ticket());
+                self.governor.left(self.moment(now), id.ticket(), &policies::End::GONE);
                 self.left_queue(now, id);
             }
             Phase::Waiting(stage) => {

@@ -181,7 +181,8 @@ fn a_slow_stage_takes_so_much_longer() {
     ];
     for (name, path) in small {
         let path = format!("endpoints.ask.l1={path}");
-        let settings = [alone[0], alone[1], &path, "stages.llm.cold_first_call_s=0", "stages.rerank.max_wait_ms=0"];
+        let settings =
+            [alone[0], alone[1], &path, "stages.llm.cold_first_call_s=0", "stages.rerank.max_wait_ms=0"];
         let calm = metric(&run(ALL, &settings), "latency_mean_s");
         let slow = format!("kind = \"latency_factor\", stage = \"{name}\", factor = 2.5");
         let fault = fault(0, &slow, 0.0, 5000.0);
@@ -192,7 +193,8 @@ fn a_slow_stage_takes_so_much_longer() {
 
 #[test]
 fn a_slow_engine_is_slow_in_its_window_only() {
-    let settings = ["endpoints.ask.l1=[\"engine\"]", "workload.sources.crowd={ kind = \"renewal\", gap_s = 5 }"];
+    let settings =
+        ["endpoints.ask.l1=[\"engine\"]", "workload.sources.crowd={ kind = \"renewal\", gap_s = 5 }"];
     let slow = fault(0, "kind = \"latency_factor\", stage = \"engine\", factor = 4", 20.0, 40.0);
     let hit = run(ALL, &[settings[0], settings[1], &slow]);
     let calm = run(ALL, &settings);
@@ -208,7 +210,8 @@ fn a_slow_engine_is_slow_in_its_window_only() {
 
 #[test]
 fn overlapping_windows_multiply_and_end_one_by_one() {
-    let text = BASE.replace("{ kind = \"exponential\", mean = 1.0 }", "1.0").replace("servers = 1", "servers = 99");
+    let text =
+        BASE.replace("{ kind = \"exponential\", mean = 1.0 }", "1.0").replace("servers = 1", "servers = 99");
     let slow = "kind = \"latency_factor\", stage = \"desk\", factor = 2";
     let hit = with(&text, &[fault(0, slow, 100.0, 300.0), fault(1, slow, 200.0, 400.0)]);
     assert_eq!(metric(&hit, "latency_max_s"), 4.0);
@@ -218,16 +221,22 @@ fn overlapping_windows_multiply_and_end_one_by_one() {
 
 #[test]
 fn what_runs_on_a_lost_gpu_fails_and_the_rest_goes_on() {
-    let one = ["endpoints.ask.l1=[\"llm\"]", "endpoints.ask.l2=[\"llm\"]", "workload.people.resend.probability=0"];
-    let lose = |count: u32| fault(0, &format!("kind = \"gpu_lost\", device = \"gpu\", count = {count}"), 20.0, 40.0);
+    let one =
+        ["endpoints.ask.l1=[\"llm\"]", "endpoints.ask.l2=[\"llm\"]", "workload.people.resend.probability=0"];
+    let lose =
+        |count: u32| fault(0, &format!("kind = \"gpu_lost\", device = \"gpu\", count = {count}"), 20.0, 40.0);
     let half = run(ALL, &[one[0], one[1], one[2], "workload.retries.at_most=0", &lose(1)]);
     assert!(half.ledger.failed["gpu_lost"] > 0);
     assert!(answered(&half, 25.0, 40.0) > 0);
     let all = run(ALL, &[one[0], one[1], one[2], "workload.retries.at_most=0", &lose(2)]);
     assert!(all.ledger.failed["gpu_lost"] >= half.ledger.failed["gpu_lost"]);
     // The levels that need no GPU still answer; those that do, do not.
-    let by_model: u64 =
-        all.timeline.iter().filter(|p| p.t_s > 20.2 && p.t_s <= 40.0).map(|p| p.answered[0] + p.answered[1]).sum();
+    let by_model: u64 = all
+        .timeline
+        .iter()
+        .filter(|p| p.t_s > 20.2 && p.t_s <= 40.0)
+        .map(|p| p.answered[0] + p.answered[1])
+        .sum();
     assert_eq!(by_model, 0);
     assert!(answered(&all, 42.0, 60.0) > 10);
 }
@@ -243,7 +252,8 @@ fn an_engine_without_replicas_fails_calls_at_once() {
 #[test]
 fn a_batch_on_a_lost_gpu_fails_with_it() {
     let device = "[stages.rerank]\ndevice = \"gpu\"\n";
-    let text = format!("{}\n[devices.gpu]\ncount = 1\nmemory_gb = 8\n", RERANK.replace("[stages.rerank]\n", device));
+    let text =
+        format!("{}\n[devices.gpu]\ncount = 1\nmemory_gb = 8\n", RERANK.replace("[stages.rerank]\n", device));
     let lost = fault(0, "kind = \"gpu_lost\", device = \"gpu\", count = 1", 100.0, 200.0);
     let hit = run(&text, &[&lost, "run.drain_s=100000"]);
     assert!(hit.ledger.failed["gpu_lost"] > 0);
@@ -254,8 +264,10 @@ fn a_batch_on_a_lost_gpu_fails_with_it() {
 
 #[test]
 fn a_crash_lasts_as_long_as_the_replica_needs_unless_told_otherwise() {
-    let settings = ["stages.llm.memory.restart_s=30", "run.drain_s=1000", "stages.llm.memory.per_call_gb=0.1"];
-    let crash = |to: &str| format!("faults.f={{ kind = \"replica_crash\", stage = \"llm\", from_s = 100{to} }}");
+    let settings =
+        ["stages.llm.memory.restart_s=30", "run.drain_s=1000", "stages.llm.memory.per_call_gb=0.1"];
+    let crash =
+        |to: &str| format!("faults.f={{ kind = \"replica_crash\", stage = \"llm\", from_s = 100{to} }}");
     let alone = "endpoints.ask.l2=[\"llm\"]";
     let by_itself = run(MEMORY, &[&settings[..], &[alone, &crash("")]].concat());
     assert!(by_itself.ledger.failed["engine_restarted"] > 0);
@@ -287,10 +299,12 @@ fn frozen_meters_hide_what_happens_and_silent_ones_too() {
 
 #[test]
 fn rules_with_a_stale_knowledge_base_are_wrong_about_new_questions() {
-    let rules = ["endpoints.ask.l3=[\"desk\"]", "policy.fallback.l3.arrivals_above_per_s=0", "stages.desk.servers=9"];
+    let rules =
+        ["endpoints.ask.l3=[\"desk\"]", "policy.fallback.l3.arrivals_above_per_s=0", "stages.desk.servers=9"];
     let share = "workload.classes.question.new_share=0.4";
     let rate = "workload.sources.crowd.rate_per_s=5";
-    let right = |more: &[&str]| metric(&run(BASE, &[&rules[..], &[share, rate], more].concat()), "right_share");
+    let right =
+        |more: &[&str]| metric(&run(BASE, &[&rules[..], &[share, rate], more].concat()), "right_share");
     assert_eq!(right(&[]), 1.0);
     let stale = right(&[&fault(0, "kind = \"knowledge_base_stale\"", 0.0, 2000.0)]);
     assert!((stale - 0.6).abs() < 0.05, "{stale}");
@@ -298,7 +312,8 @@ fn rules_with_a_stale_knowledge_base_are_wrong_about_new_questions() {
 
 #[test]
 fn a_delayed_network_delays_those_sent_in_its_window() {
-    let text = BASE.replace("{ kind = \"exponential\", mean = 1.0 }", "1.0").replace("servers = 1", "servers = 99");
+    let text =
+        BASE.replace("{ kind = \"exponential\", mean = 1.0 }", "1.0").replace("servers = 1", "servers = 99");
     let hit = with(&text, &[fault(0, "kind = \"network_delay\", extra_s = 2.5", 100.0, 200.0)]);
     let at = |from: f64, to: f64| {
         let within = hit.timeline.iter().filter(|p| p.t_s > from && p.t_s <= to && p.answered[0] > 0);
@@ -374,17 +389,34 @@ fn those_who_wait_too_long_leave_whatever_the_clock_shows() {
 #[test]
 fn what_cannot_be_is_refused_with_its_place() {
     let cases = [
-        (fault(0, "kind = \"latency_factor\", stage = \"stoer\", factor = 2", 1.0, 2.0), "did you mean `store`?"),
+        (
+            fault(0, "kind = \"latency_factor\", stage = \"stoer\", factor = 2", 1.0, 2.0),
+            "did you mean `store`?",
+        ),
         (fault(0, "kind = \"latency_factor\", stage = \"store\", factor = 2", 2.0, 2.0), "later than from_s"),
         (fault(0, "kind = \"gpu_lost\", device = \"gpus\", count = 1", 1.0, 2.0), "did you mean `gpu`?"),
         (fault(0, "kind = \"gpu_lost\", device = \"gpu\", count = 3", 1.0, 2.0), "which are 2"),
         (fault(0, "kind = \"replica_crash\", stage = \"store\"", 1.0, 2.0), "`llm_slots` or `llm_batching`"),
         (fault(0, "kind = \"replica_crash\", stage = \"llm\", replica = 3", 1.0, 2.0), "which are 3"),
         ("faults.f0={ kind = \"replica_crash\", stage = \"engine\", from_s = 1 }".to_owned(), "how long"),
-        (fault(0, "kind = \"provider_outage\", stage = \"llm\", provider = \"x\"", 1.0, 2.0), "external providers"),
+        (
+            fault(0, "kind = \"provider_outage\", stage = \"llm\", provider = \"x\"", 1.0, 2.0),
+            "external providers",
+        ),
         (fault(0, "kind = \"clock_step\", by_s = -3", 1.0, 2.0), "at least -1"),
-        (fault(0, "kind = \"network_delay\", extra_s = { kind = \"uniform\", min = 2, max = 1 }", 1.0, 2.0), "drawn"),
-        (fault(0, "kind = \"latency_factor\", stage = \"engine\", factor = 1000", 1.0, 2.0), "iteration cost"),
+        (
+            fault(
+                0,
+                "kind = \"network_delay\", extra_s = { kind = \"uniform\", min = 2, max = 1 }",
+                1.0,
+                2.0,
+            ),
+            "drawn",
+        ),
+        (
+            fault(0, "kind = \"latency_factor\", stage = \"engine\", factor = 1000", 1.0, 2.0),
+            "iteration cost",
+        ),
         (fault(0, "kind = \"gpu_loss\"", 1.0, 2.0), "did you mean `gpu_lost`?"),
     ];
     for (setting, expected) in cases {

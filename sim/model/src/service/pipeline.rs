@@ -273,7 +273,10 @@ impl Service {
         let attempt = &mut self.attempts[id];
         let Some(site) = attempt.at_gate.take() else { return };
         let latency_ns = now.since(attempt.entered).as_nanos();
-        let end = CallEnd { ticket: id.ticket(), site, latency_ns, ok, timed_out };
+        let used = ok && site == Site::LlmCall;
+        let tokens =
+            used.then(|| self.prompt_tokens(id).saturating_add(self.attempts[id].request.tokens_out));
+        let end = CallEnd { ticket: id.ticket(), site, latency_ns, ok, timed_out, tokens };
         self.governor.ended(self.moment(now), &end);
         self.wake_held(now, calendar);
     }

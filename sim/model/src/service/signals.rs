@@ -116,11 +116,11 @@ impl Service {
 
     /// The feedback loops run.
     pub(super) fn tick(&mut self, now: Time, calendar: &mut Calendar<Event>) {
-        self.governor.tick(self.moment(now), &self.signals, &mut self.commands);
+        self.governor.tick(self.moment(now), &self.signals, &mut self.ticked);
         if self.counts(now) {
-            self.measure.commands += self.commands.len() as u64;
+            self.measure.commands += self.ticked.commands.len() as u64;
         }
-        self.commands.clear();
+        self.ticked.clear();
         self.wake_held(now, calendar);
         self.pump = true;
         if let Some(period) = self.governor.tick_period_ns()
