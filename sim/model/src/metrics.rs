@@ -4,7 +4,7 @@
 
 use crate::measure::{Group, StageMeasure};
 use crate::scenario::Loaded;
-use crate::service::{Replicas, Service, StageState};
+use crate::service::{Replicas, Scaler, Service, StageState};
 use forebay_engine::{Histogram, Span};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -151,15 +151,14 @@ fn memory_metrics(sheet: &mut Sheet, service: &Service) {
 
 /// Replicas of all LLM stages, and the memory of the gateway's host.
 fn capacity_metrics(sheet: &mut Sheet, service: &Service, loaded: &Loaded) {
-    let no_window = "the run did not reach the end of its arrivals";
-    let no_model = "no LLM stage is in the scenario";
     let stages = 0..loaded.scenario.stages.len();
     let replicas: Vec<_> = stages.filter_map(|stage| service.replicas_of(loaded, stage)).collect();
-    let closed: Option<Vec<Replicas>> = replicas.iter().copied().collect();
+    let closed = service.scalers.iter().all(Scaler::is_closed);
     let of = |value: fn(&Replicas) -> f64| {
-        closed.as_ref().filter(|all| !all.is_empty()).map(|all| all.iter().map(value).sum::<f64>())
+        (closed && !replicas.is_empty()).then(|| replicas.iter().map(value).sum::<f64>())
     };
-    let reason = if replicas.is_empty() { no_model } else { no_window };
+    let reason =
+        if closed { "no LLM stage is in the scenario" } else { "the run did not reach the end of its arrivals" };
     sheet.maybe("replicas_mean", "", of(|r| r.mean), reason);
     sheet.maybe("replica_hours", "h", of(|r| r.hours), reason);
     let timetable = service.scalers.iter().map(|scaler| scaler.timetable_used).sum::<u64>();
@@ -257,7 +256,7 @@ pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String,
     stages.insert("executor".to_owned(), stage_metrics(&service.executor.measure, bounded));
     for (index, (name, measure)) in scenario.stages.keys().zip(&service.measure.stages).enumerate() {
         let mut sheet = Sheet(stage_metrics(measure, true));
-        if let Some(Some(replicas)) = service.replicas_of(loaded, index) {
+        if let Some(replicas) = service.replicas_of(loaded, index) {
             sheet.put("replicas_mean", "", replicas.mean);
             sheet.put("replicas_max", "", replicas.max);
             sheet.put("replica_hours", "h", replicas.hours);

@@ -52,8 +52,7 @@ use forebay_engine::{Calendar, Handle, Sampler, Span, Stream, Time, TimeWeighted
 use forebay_policies::{Governor, Level, Signals, Site, Ticked};
 use std::collections::VecDeque;
 
-pub(crate) use autoscale::Replicas;
-use autoscale::Scaler;
+pub(crate) use autoscale::{Replicas, Scaler};
 use faults::Faults;
 use host::Host;
 

@@ -406,7 +406,15 @@ fn engine_share() -> f64 {
 impl Stage {
     /// Names of the external providers that the stage calls, in their order.
     pub(crate) fn providers(&self) -> Vec<&str> {
-        Vec::new()
+        match self {
+            Self::Server(_)
+            | Self::Embedder(_)
+            | Self::Rules(_)
+            | Self::VectorStore(_)
+            | Self::Reranker(_)
+            | Self::LlmSlots(_)
+            | Self::LlmBatching(_) => Vec::new(),
+        }
     }
 
     /// The device group that it names.

@@ -126,6 +126,11 @@ impl Scaler {
         self.closed = Some(Scaled { replicas, able_mean: self.able.mean(now) });
     }
 
+    /// The measured window is over.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+
     /// Capacity over the measured window, slots.
     pub(crate) fn capacity_mean(&self) -> Option<f64> {
         self.closed.map(|closed| closed.able_mean * f64::from(self.slots))
@@ -213,19 +218,19 @@ impl Service {
         wanted.max(scaler.scale.least).min(scaler.scale.most)
     }
 
-    /// Replicas of a stage that has some; inside, none as long as the measured window is not over.
-    pub(crate) fn replicas_of(&self, loaded: &Loaded, stage: usize) -> Option<Option<Replicas>> {
+    /// Replicas of a stage; none of one that has none, or as long as the measured window is not over.
+    pub(crate) fn replicas_of(&self, loaded: &Loaded, stage: usize) -> Option<Replicas> {
         let fixed = match &loaded.scenario.stages[stage] {
             Stage::LlmSlots(slots) => slots.replicas,
             Stage::LlmBatching(batching) => batching.replicas,
             _ => return None,
         };
         if let Some(scaler) = self.scalers.iter().find(|scaler| scaler.stage.index() == stage) {
-            return Some(scaler.closed.map(|closed| closed.replicas));
+            return scaler.closed.map(|closed| closed.replicas);
         }
         let run = &loaded.scenario.run;
         let hours = f64::from(fixed) * (run.duration_s - run.warmup_s) / 3600.0;
-        Some(Some(Replicas { mean: f64::from(fixed), max: f64::from(fixed), hours }))
+        Some(Replicas { mean: f64::from(fixed), max: f64::from(fixed), hours })
     }
 
     /// Gives back the replicas that have served their last call.

@@ -3,7 +3,9 @@
 use crate::document::{Setting, Source};
 use crate::replication::{Replication, simulate};
 use crate::scenario::{Inputs, Loaded};
+use crate::service::Service;
 use crate::service::tests::{BASE, MEMORY, RERANK, load, metric, run, stage};
+use forebay_engine::{Span, Time};
 use proptest::prelude::*;
 
 /// Every kind of stage, on devices where it can be, and an endpoint that passes through all of them.
@@ -437,6 +439,27 @@ fn a_fault_after_the_arrivals_end_never_comes() {
     assert!(hit.marks.is_empty());
     assert_eq!(hit.digest, run(BASE, &["run.drain_s=1000"]).digest);
     assert_eq!(stage(&hit, "desk", "utilisation"), stage(&run(BASE, &[]), "desk", "utilisation"));
+}
+
+#[test]
+fn the_governor_is_told_and_told_again_after_the_last_of_two_windows() {
+    let kinds = [
+        ("store_timeout", "store"),
+        ("limiter_nodes_down", "nodes"),
+        ("rules_wiped", "rules"),
+        ("forecast_lost", "forecast"),
+    ];
+    for (kind, field) in kinds {
+        let told = format!("kind = \"{kind}\"");
+        let settings = [fault(0, &told, 10.0, 30.0), fault(1, &told, 20.0, 40.0)];
+        let loaded = load(BASE, &settings.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut simulation = Service::simulation(&loaded, 1, 0).expect("it builds");
+        for (at_s, lost) in [(5.0, false), (15.0, true), (25.0, true), (35.0, true), (45.0, false)] {
+            simulation.run_until(Time::ZERO + Span::from_secs_f64(at_s));
+            let governor = serde_json::to_value(&simulation.world.governor).expect("plain data");
+            assert_eq!(governor["lost"][field], lost, "{kind} at {at_s} s");
+        }
+    }
 }
 
 fn windows() -> impl Strategy<Value = Vec<(usize, f64, f64)>> {

@@ -29,7 +29,7 @@ pub(crate) struct Host {
     at_rest_mb: f64,
     stack_mb: f64,
     container_limit_mb: f64,
-    host_mb: f64,
+    limit_mb: f64,
     restart: Span,
     /// Attempts that are being served: a thread each.
     pub(crate) threads: u64,
@@ -63,7 +63,7 @@ impl Host {
             at_rest_mb: host.at_rest_mb(),
             stack_mb: host.stack_mb,
             container_limit_mb: host.container_limit_mb.unwrap_or(f64::INFINITY),
-            host_mb: host.host_mb,
+            limit_mb: host.host_mb,
             restart: Span::from_secs_f64(host.restart_s),
             threads: 0,
             down: false,
@@ -138,7 +138,7 @@ impl Service {
     /// The host kills processes until the others fit.
     fn keep_within_host(&mut self, now: Time, calendar: &mut Calendar<Event>) {
         while let Some(host) = &mut self.host {
-            if host.total_mb() <= host.host_mb {
+            if host.total_mb() <= host.limit_mb {
                 return;
             }
             match host.victim() {
