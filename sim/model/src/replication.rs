@@ -5,7 +5,7 @@ use crate::outcome::{Digest, Ledger};
 use crate::scenario::Loaded;
 use crate::service::{BuildError, Service};
 use crate::spans::{Names, Recorder, RequestSpans};
-use crate::timeline::Point;
+use crate::timeline::{Mark, Point};
 use forebay_engine::{Simulation, Span, Stop, Time};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,9 @@ pub struct Replication {
     pub by: IndexMap<String, IndexMap<String, Metrics>>,
     /// The timeline.
     pub timeline: Vec<Point>,
+    /// What began and ended in it: faults, and processes that were killed.
+    #[serde(default)]
+    pub marks: Vec<Mark>,
     /// What does not hold that must: empty in a sound run.
     pub violations: Vec<String>,
 }
@@ -113,6 +116,7 @@ fn measured(simulation: &Simulation<Service>, loaded: &Loaded) -> Replication {
         metrics: metrics::total(service, loaded),
         by: metrics::breakdowns(service, loaded),
         timeline: service.timeline.points.clone(),
+        marks: service.timeline.marks.clone(),
         violations: violations(service, &ledger, now),
         ledger,
     };
@@ -141,6 +145,12 @@ fn violations(service: &Service, ledger: &Ledger, now: Time) -> Vec<String> {
     let holders = service.attempts.iter().filter(|(_, attempt)| attempt.holds_slot).count();
     if holders != service.executor.busy as usize {
         found.push(format!("{} executor slots are taken by {holders} attempts", service.executor.busy));
+    }
+    if let Some(host) = &service.host {
+        let threads = service.attempts.iter().filter(|(_, attempt)| attempt.has_thread).count();
+        if threads as u64 != host.threads {
+            found.push(format!("{} threads of the gateway serve {threads} attempts", host.threads));
+        }
     }
     if service.attempts.iter().next().is_none() {
         for (index, device) in service.devices.iter().enumerate() {

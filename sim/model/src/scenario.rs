@@ -5,17 +5,23 @@
 //! user sees. Units are in the names. What a scenario says beyond single values (names that must exist,
 //! shares that must add up, call graphs that must end) is held by `check`.
 
+pub mod autoscale;
 pub(crate) mod check;
+pub mod faults;
 pub(crate) mod graph;
+pub mod host;
 pub mod load;
 pub mod objective;
 pub mod service;
 pub mod telemetry;
 pub mod workload;
 
+pub use autoscale::{Autoscale, ScaleBy};
+pub use faults::Fault;
+pub use host::Host;
 pub use load::{Inputs, Loaded};
 pub use service::{
-    Allocator, Device, Endpoint, Gateway, LlmBatching, LlmSlots, OnOutOfMemory, OnTimeLimit, Reranker,
+    Allocator, Clock, Device, Endpoint, Gateway, LlmBatching, LlmSlots, OnOutOfMemory, OnTimeLimit, Reranker,
     Routing, Server, SlotMemory, Stage, VectorStore,
 };
 pub use telemetry::Telemetry;
@@ -56,6 +62,9 @@ pub struct Scenario {
     /// How signals are measured.
     #[serde(default)]
     pub telemetry: Telemetry,
+    /// What does not work, and when, by name.
+    #[serde(default)]
+    pub faults: IndexMap<String, Fault>,
     /// What decides.
     #[serde(default)]
     pub policy: Policy,

@@ -36,6 +36,8 @@ pub(crate) mod purpose {
     pub(crate) const EXPEDITE: u32 = 22;
     pub(crate) const CHANNEL: u32 = 23;
     pub(crate) const STAGES: u32 = 64;
+    /// Beyond those of all stages; one for each fault.
+    pub(crate) const NETWORK_FAULTS: u32 = 1 << 24;
 }
 
 /// A length that is often constant: then nothing is drawn.

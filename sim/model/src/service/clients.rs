@@ -101,6 +101,7 @@ impl Service {
             self.plan.ingress.as_ref().map_or(Span::ZERO, |law| {
                 Span::from_secs_f64(law.sample(&mut chance.draw(purpose::INGRESS)))
             });
+        let ingress = ingress + self.faults.network_delay(now + delay, chance);
         if let Some(patience) = &self.plan.patience {
             let wait = Span::from_secs_f64(
                 patience.give_up.sample(&mut chance_of_wait(&request).draw(purpose::PATIENCE)),

@@ -7,7 +7,7 @@ use crate::scenario::{Inputs, Loaded};
 use forebay_engine::{Span, Time};
 
 /// One server behind one endpoint; each test changes what it is about.
-const BASE: &str = r#"
+pub(super) const BASE: &str = r#"
 name = "small"
 [run]
 duration_s = 1000
@@ -24,7 +24,7 @@ service_s = { kind = "exponential", mean = 1.0 }
 "#;
 
 /// L1 on a device that fills, L2 on a server that needs none.
-const MEMORY: &str = r#"
+pub(super) const MEMORY: &str = r#"
 name = "memory"
 [run]
 duration_s = 300
@@ -56,7 +56,7 @@ count = 1
 memory_gb = 20
 "#;
 
-fn load(text: &str, settings: &[&str]) -> Loaded {
+pub(super) fn load(text: &str, settings: &[&str]) -> Loaded {
     let settings: Vec<_> = settings.iter().map(|s| Setting::parse(s).expect("a setting")).collect();
     match Loaded::read(&Source::new("test.toml", text), &settings, |_| Ok(Inputs::default())) {
         Ok(loaded) => loaded,
@@ -66,18 +66,18 @@ fn load(text: &str, settings: &[&str]) -> Loaded {
     }
 }
 
-fn run(text: &str, settings: &[&str]) -> Replication {
+pub(super) fn run(text: &str, settings: &[&str]) -> Replication {
     let replication = simulate(&load(text, settings), 1, 0).expect("it runs");
     assert_eq!(replication.violations, Vec::<String>::new());
     assert_eq!(replication.ledger.accounted(), replication.ledger.offered);
     replication
 }
 
-fn metric(replication: &Replication, name: &str) -> f64 {
+pub(super) fn metric(replication: &Replication, name: &str) -> f64 {
     replication.metrics[name].value.unwrap_or_else(|| panic!("{name} has no value"))
 }
 
-fn stage(replication: &Replication, stage: &str, name: &str) -> f64 {
+pub(super) fn stage(replication: &Replication, stage: &str, name: &str) -> f64 {
     replication.by["stage"][stage][name].value.unwrap_or_else(|| panic!("{stage}.{name} has no value"))
 }
 
@@ -148,7 +148,7 @@ fn a_late_signal_overshoots_more_than_a_fresh_one() {
     assert!(metric(&late, "vram_sd") > metric(&fresh, "vram_sd"));
 }
 
-const RERANK: &str = r#"
+pub(super) const RERANK: &str = r#"
 name = "rerank"
 [run]
 duration_s = 600

@@ -13,9 +13,8 @@ use crate::attempts::{Attempt, Request};
 use crate::ids::{AttemptId, StageId};
 use crate::measure::Ended;
 use crate::outcome::End;
-use crate::service::moment;
 use forebay_engine::{Span, Time};
-use forebay_policies::{Arrival, Call, Governor, Level, Next, Reason, RequestView, Site};
+use forebay_policies::{Arrival, Call, Governor, Level, Moment, Next, Reason, RequestView, Site};
 use std::collections::BTreeMap;
 
 /// What a service holds: a recorder, if it was asked for one.
@@ -206,11 +205,11 @@ impl Recorder {
         }
     }
 
-    /// The governor has answered a call.
+    /// The governor, by whose clock it is `clock`, has answered a call.
     #[cold]
     pub(crate) fn called(
         &mut self,
-        now: Time,
+        (now, clock): (Time, Moment),
         id: AttemptId,
         attempt: &Attempt,
         site: Site,
@@ -226,7 +225,7 @@ impl Recorder {
         let decision = match answer {
             Call::Proceed => of(Answer::Proceed, Reason::Normal).explained(governor),
             Call::Wait { at_most_ns } => {
-                let explanation = governor.explain_wait(moment(now), id.ticket());
+                let explanation = governor.explain_wait(clock, id.ticket());
                 let reason = explanation.as_ref().map_or(Reason::GateFull, |found| found.reason);
                 let module = explanation.as_ref().map(|found| found.module.clone());
                 self.moved(now, id, Place::Gate(site, module));

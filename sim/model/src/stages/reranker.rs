@@ -14,6 +14,10 @@ pub(crate) struct Gpu {
     pub(crate) device: Option<DeviceId>,
     pub(crate) batch: Vec<(AttemptId, u8)>,
     pub(crate) held_gb: f64,
+    /// The pending end of its batch.
+    pub(crate) done: Option<Handle>,
+    /// Faults that have taken it away: it serves while there is none.
+    pub(crate) lost: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -22,6 +26,8 @@ pub(crate) struct RerankStage {
     /// GPUs without a batch; the one that has been idle longest is taken first, so that a GPU whose
     /// device is full and whose batches fail at once does not draw all the others.
     pub(crate) idle: VecDeque<u32>,
+    /// GPUs that are lost.
+    pub(crate) down: u64,
     pub(crate) line: WaitingLine,
     /// Documents of the calls that wait.
     pub(crate) waiting_docs: u64,
@@ -45,11 +51,14 @@ impl RerankStage {
                 device: (!devices.is_empty()).then(|| devices[i as usize % devices.len()]),
                 batch: Vec::new(),
                 held_gb: 0.0,
+                done: None,
+                lost: 0,
             })
             .collect();
         Ok(Self {
             gpus,
             idle: (0..stage.gpus).collect(),
+            down: 0,
             line: WaitingLine::default(),
             waiting_docs: 0,
             max_docs: stage.max_docs,
@@ -63,6 +72,11 @@ impl RerankStage {
             per_document_s: stage.per_document_s,
             residual: stage.residual.sampler()?,
         })
+    }
+
+    /// GPUs that serve a batch.
+    pub(crate) fn busy(&self) -> u64 {
+        self.gpus.len() as u64 - self.idle.len() as u64 - self.down
     }
 
     /// Time of a batch of so many documents.
