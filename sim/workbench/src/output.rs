@@ -243,7 +243,7 @@ impl Manifest {
         Self {
             forebay: VERSION.to_owned(),
             command: command.to_owned(),
-            scenario: ScenarioId { name: loaded.scenario.name.clone(), hash: loaded.hash.clone() },
+            scenario: ScenarioId::of(loaded),
             seed: loaded.scenario.run.seed,
             replications: loaded.scenario.run.replications,
             digest,
