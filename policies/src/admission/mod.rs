@@ -58,9 +58,9 @@ macro_rules! family {
             }
 
             /// Takes changed parameters over and keeps what was counted.
-            pub(crate) fn adopt(&mut self, parameters: &Admission) {
+            pub(crate) fn adopt(&mut self, now: Moment, parameters: &Admission) {
                 match (self, parameters) {
-                    $((Self::$variant(state), Admission::$variant(parameters)) => state.adopt(parameters),)*
+                    $((Self::$variant(state), Admission::$variant(parameters)) => state.adopt(now, parameters),)*
                     (state, parameters) => *state = Self::new(parameters),
                 }
             }
@@ -132,7 +132,7 @@ pub(crate) trait Limiter {
     fn new(parameters: &Self::Parameters) -> Self;
 
     /// Takes changed parameters over and keeps what was counted.
-    fn adopt(&mut self, parameters: &Self::Parameters);
+    fn adopt(&mut self, now: Moment, parameters: &Self::Parameters);
 
     /// Decides on one request or call with this value of the module's key.
     fn ask(&mut self, now: Moment, key: u64, request: &RequestView, signals: &Signals) -> Verdict;
