@@ -9,8 +9,14 @@
 pub mod concurrency_gate;
 pub mod fixed_rate;
 pub(crate) mod keyed;
+pub(crate) mod noted;
 pub(crate) mod permits;
+pub(crate) mod rows;
+pub(crate) mod shared_window;
+pub(crate) mod sliding;
 pub mod token_bucket;
+pub mod token_window;
+pub mod user_frequency;
 pub mod weighted_bucket;
 
 use crate::{End, Moment, PolicyError, Reason, RequestView, Signals, Site};
@@ -95,6 +101,10 @@ family! {
     WeightedBucket(weighted_bucket);
     /// At most n at once.
     ConcurrencyGate(concurrency_gate);
+    /// A quota of tokens in a sliding window.
+    TokenWindow(token_window);
+    /// At most n requests of a user in any window.
+    UserFrequency(user_frequency);
 }
 
 /// What a module counts apart: each value of the key has a count of its own.
