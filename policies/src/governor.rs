@@ -330,7 +330,7 @@ impl Governor {
 
     fn adopt(&mut self, now: Moment, policy: Policy) {
         for (unit, parameters) in self.units.iter_mut().zip(policy.admission.values()) {
-            unit.state.adopt(parameters);
+            unit.state.adopt(now, parameters);
         }
         if let (Some(queue), Some(parameters)) = (&mut self.queue, &policy.queue) {
             queue.adopt(parameters);
