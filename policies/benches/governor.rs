@@ -7,7 +7,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use forebay_policies::{
-    Arrival, Call, CallEnd, CallView, Governor, Level, Moment, Next, Policy, Reading, RequestView,
+    Arrival, Call, CallEnd, CallView, End, Governor, Level, Moment, Next, Policy, Reading, RequestView,
     SignalKind, Signals, Site, Ticket,
 };
 use std::hint::black_box;
@@ -106,12 +106,18 @@ fn ns_per_request(policy: &Policy) -> f64 {
                 size: 50,
             };
             if black_box(governor.call(now, &call, &signals)) == Call::Proceed {
-                let end =
-                    CallEnd { ticket: served, site, latency_ns: 100_000_000, ok: true, timed_out: false };
+                let end = CallEnd {
+                    ticket: served,
+                    site,
+                    latency_ns: 100_000_000,
+                    ok: true,
+                    timed_out: false,
+                    tokens: None,
+                };
                 governor.ended(now, &end);
             }
         }
-        governor.left(now, served);
+        governor.left(now, served, &End::GONE);
         black_box(governor.woken());
     }
     started.elapsed().as_nanos() as f64 / REQUESTS as f64

@@ -88,6 +88,54 @@ pub enum Call {
     },
 }
 
+/// What a tick brought: changes that the feedback loops made, and alerts that they raised.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ticked {
+    /// Changes, in the order in which they were made. They are already in force.
+    pub commands: Vec<Command>,
+    /// Alerts that began.
+    pub alerts: Vec<Alert>,
+}
+
+impl Ticked {
+    /// Forgets what it holds and keeps its memory.
+    pub fn clear(&mut self) {
+        self.commands.clear();
+        self.alerts.clear();
+    }
+}
+
+/// How urgent an alert is.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Somebody is woken.
+    P0,
+    /// Somebody looks at once.
+    P1,
+    /// Somebody looks today.
+    P2,
+}
+
+/// An alert that began.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alert {
+    /// Index of the rule in `feedback.alerts`.
+    pub rule: u16,
+    /// How urgent it is.
+    pub severity: Severity,
+    /// Since when the condition has held.
+    pub since: crate::Moment,
+    /// When it was raised.
+    pub at: crate::Moment,
+    /// The value that was found.
+    pub found: f64,
+    /// What it was compared with.
+    pub threshold: f64,
+}
+
 /// A change that a feedback loop makes on a tick.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Command {

@@ -25,10 +25,11 @@ pub use explain::Explanation;
 use crate::admission::{self, Gate, Key, Refusal, Verdict};
 use crate::fallback::floor::Floors;
 use crate::fallback::{levels::Ladder, rerank_guard};
+use crate::notice::Lost;
 use crate::queueing::{self, Popped};
 use crate::{
-    Arrival, Command, Dispatch, Level, Moment, Next, Policy, PolicyError, Reason, RequestView, Signals, Site,
-    Ticket,
+    Arrival, Dispatch, End, Level, Moment, Next, Notice, Policy, PolicyError, Reason, RequestView, Signals,
+    Site, Ticked, Ticket,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -81,6 +82,7 @@ pub struct Governor {
     /// The newest comparison by [`Reason::index`].
     evidence: Vec<Option<explain::Evidence>>,
     last: Reason,
+    lost: Lost,
 }
 
 impl Governor {
@@ -118,6 +120,7 @@ impl Governor {
             woken: VecDeque::new(),
             evidence: vec![None; Reason::COUNT],
             last: Reason::Normal,
+            lost: Lost::default(),
             policy: policy.clone(),
         })
     }
@@ -131,7 +134,7 @@ impl Governor {
     pub fn arrived(&mut self, now: Moment, request: &RequestView, signals: &Signals) -> Arrival {
         if let Some(before) = self.tickets.occupant(request.ticket) {
             // The driver uses the slot again and has not said that the last attempt is over.
-            self.left(now, before);
+            self.left(now, before, &End::GONE);
         }
         let mut held = 0_u64;
         for index in 0..self.sites[Site::Front.index()].prompt.len() {
@@ -162,7 +165,7 @@ impl Governor {
         let Some(queue) = &mut self.queue else {
             return if level == Level::L1 { Arrival::Admit } else { Arrival::Degrade { level, why } };
         };
-        match queue.push(now, request, &mut self.tickets) {
+        match queue.push(now, request, signals, &mut self.tickets) {
             Ok(place) => {
                 if let Some(slot) = self.tickets.get_mut(request.ticket) {
                     slot.standing = Standing::Queued(place);
@@ -181,14 +184,21 @@ impl Governor {
     pub fn next(&mut self, now: Moment, signals: &Signals) -> Next {
         loop {
             let Some(queue) = &mut self.queue else { return Next::Idle };
-            let ticket = match queue.pop(now) {
-                Popped::Serve(ticket) => ticket,
-                Popped::Expired(ticket, refusal) => {
-                    return self.drop_queued(now, ticket, UNIT_QUEUE, &refusal);
-                }
+            if let Some((ticket, refusal)) = queue.pop_expired(now) {
+                return self.drop_queued(now, ticket, UNIT_QUEUE, &refusal);
+            }
+            let (ticket, at_best) = match queue.pop(now, signals) {
+                Popped::Serve(ticket) => (ticket, None),
+                Popped::ServeAt(ticket, level, why) => (ticket, Some((level, why))),
                 Popped::Nothing => return Next::Idle,
             };
-            let (level, why) = self.read_ladder(now, signals);
+            let (mut level, mut why) = self.read_ladder(now, signals);
+            if let Some((at_best, compared)) = at_best
+                && at_best > level
+            {
+                (level, why) = (at_best, compared.why);
+                self.note(now, UNIT_QUEUE, &compared);
+            }
             let Some(slot) = self.tickets.get_mut(ticket) else { continue };
             slot.standing = Standing::Free;
             let class = slot.request.class;
@@ -205,14 +215,14 @@ impl Governor {
     /// Turns one away that was taken out of the queue.
     fn drop_queued(&mut self, now: Moment, ticket: Ticket, unit: u8, refusal: &Refusal) -> Next {
         self.note(now, unit, refusal);
-        self.left(now, ticket);
+        self.left(now, ticket, &End::REFUSED);
         Next::Drop { ticket, why: refusal.why }
     }
 
     /// The attempt is over, or its user gave up: it leaves the queue or the line it stands in, and what
     /// it holds is given back. Then [`Governor::woken`] may have calls to name. A ticket that is not
     /// known costs one read.
-    pub fn left(&mut self, now: Moment, ticket: Ticket) {
+    pub fn left(&mut self, now: Moment, ticket: Ticket, end: &End) {
         let Some(Slot { standing, held, request, .. }) = self.tickets.leave(ticket) else { return };
         match standing {
             Standing::Free | Standing::Granted { .. } => {}
@@ -232,8 +242,13 @@ impl Governor {
             guard.gone(now, ticket);
         }
         if held != 0 {
-            self.give_back(now, held, &request);
+            self.give_back(now, held, &request, end);
         }
+    }
+
+    /// Hears that something around the governor was lost, or came back.
+    pub fn notice(&mut self, _now: Moment, notice: Notice) {
+        self.lost.hear(notice);
     }
 
     /// How often [`Governor::tick`] wants to be called, in nanoseconds; `None`: not at all.
@@ -241,9 +256,9 @@ impl Governor {
         self.ladder.reads_signals().then_some(TICK_NS)
     }
 
-    /// Lets what has a clock of its own run. Today that is the ladder, which follows its signals also
-    /// while nothing arrives; it changes no parameter, so no command is given.
-    pub fn tick(&mut self, now: Moment, signals: &Signals, _commands: &mut Vec<Command>) {
+    /// Lets what has a clock of its own run: the ladder, which follows its signals also while nothing
+    /// arrives. What it brought is added to `ticked`.
+    pub fn tick(&mut self, now: Moment, signals: &Signals, _ticked: &mut Ticked) {
         self.read_ladder(now, signals);
     }
 
@@ -266,13 +281,14 @@ impl Governor {
     /// Turns away one queued attempt that has waited past its limit, if there is one; ask again until
     /// there is none.
     pub fn expire(&mut self, now: Moment) -> Option<(Ticket, Reason)> {
-        if self.next_expiry().is_none_or(|at| now < at) {
-            return None;
-        }
-        // The disciplines hand out those who have waited too long before anybody else.
-        let Popped::Expired(ticket, refusal) = self.queue.as_mut()?.pop(now) else { return None };
+        let (ticket, refusal) = self.queue.as_mut()?.pop_expired(now)?;
         self.drop_queued(now, ticket, UNIT_QUEUE, &refusal);
         Some((ticket, refusal.why))
+    }
+
+    /// Arrivals per second that are expected at `at`; `None`: there is no forecast, or it is lost.
+    pub fn forecast(&self, _at: Moment) -> Option<f64> {
+        None
     }
 
     /// The level at which the ladder stood when it was last read.
@@ -354,7 +370,7 @@ impl Governor {
         why: &Refusal,
     ) -> Arrival {
         self.note(now, unit, why);
-        self.give_back(now, held, request);
+        self.give_back(now, held, request, &End::REFUSED);
         Arrival::Reject { why: why.why, retry_after_ns: why.retry_after_ns }
     }
 

@@ -56,6 +56,8 @@ reasons! {
         ["inside", "allowed at once"];
     GateWaitExpired "gate.wait_expired" "No permit of the gate came free within the longest wait."
         ["waited, s", "longest wait, s"];
+    BacklogGateLong "backlog_gate.long" "The backlog behind the gate is as long as it may be."
+        ["calls in the backlog", "allowed"];
     QueueFull "queue.full" "The queue has reached its greatest length."
         ["requests in the queue", "greatest length"];
     QueueExpired "queue.expired" "The request has waited in the queue for longer than its limit."
@@ -71,7 +73,7 @@ reasons! {
     RerankGuardSlow "rerank_guard.slow" "Reranking is skipped for a while because the p95 of its last calls is too high."
         ["p95, s", "allowed p95, s"];
     // The three blocks below are laid out by `Reason::of_level`: a level's reasons stand in the order
-    // of `SignalKind::ALL`.
+    // of `SignalKind::ALL`, up to `SignalKind::LADDER`.
     L2Vram "l2.vram" "Mean GPU memory in use is at or above the threshold of L2." ["share of GPU memory", "threshold"];
     L2VramMax "l2.vram_max" "The fullest GPU is at or above the threshold of L2." ["share of GPU memory", "threshold"];
     L2Kv "l2.kv" "KV occupancy is at or above the threshold of L2." ["share of KV blocks", "threshold"];
@@ -116,12 +118,13 @@ impl Reason {
         Self::ALL.iter().copied().find(|reason| reason.code() == code)
     }
 
-    /// The reason for answering at `level` because of `signal`; [`Reason::Normal`] for L1.
+    /// The reason for answering at `level` because of `signal`; [`Reason::Normal`] for L1 and for a signal
+    /// that the ladder does not read.
     pub fn of_level(level: Level, signal: SignalKind) -> Self {
-        if level == Level::L1 {
+        if level == Level::L1 || signal.index() >= SignalKind::LADDER {
             return Self::Normal;
         }
-        let block = Self::L2Vram.index() + (level.index() - 1) * SignalKind::COUNT;
+        let block = Self::L2Vram.index() + (level.index() - 1) * SignalKind::LADDER;
         Self::ALL[block + signal.index()]
     }
 }
@@ -165,8 +168,8 @@ mod tests {
     #[test]
     fn level_reasons_are_laid_out_by_signal() {
         for level in [Level::L2, Level::L3, Level::L4] {
-            for signal in SignalKind::ALL {
-                let code = Reason::of_level(level, signal).code();
+            for signal in &SignalKind::ALL[..SignalKind::LADDER] {
+                let code = Reason::of_level(level, *signal).code();
                 let (head, tail) = code.split_once('.').unwrap();
                 assert_eq!(head, level.name());
                 assert!(signal.name().starts_with(tail), "{code} for {}", signal.name());

@@ -57,6 +57,18 @@ signals! {
     LatencyP95 latency_p95 "95th percentile of the latency of ended requests, in seconds.";
     ArrivalRate arrival_rate "Arrivals per second.";
     LlmTimeouts llm_timeouts "Model calls that ended by their time limit within the meter's window.";
+    // The signals above are those of the ladder: `SignalKind::LADDER` counts them.
+    StoreLatency store_latency "Mean latency of the vector store within the meter's window, in seconds.";
+    L3Share l3_share "Share of the answers that were given at L3, 0 to 1.";
+    Csat csat "Customer satisfaction, the mean over the meter's window, 0 to 1.";
+    QueueHigh queue_high "Requests that wait in the governor's first queue.";
+    QueueStandard queue_standard "Requests that wait in the governor's second queue.";
+    QueueDegraded queue_degraded "Requests that wait in the governor's third queue.";
+    TokenBalance token_balance "Share of its capacity that the emptiest bucket at the front holds, 0 to 1.";
+    CacheHitRate cache_hit_rate "Share of the questions that the semantic cache answered, 0 to 1.";
+    TtftP95 ttft_p95 "95th percentile of the time to the first token of answered requests, in seconds.";
+    InFlight in_flight "Attempts that are being served.";
+    LlmQueue llm_queue "Calls that wait at the model engines.";
 }
 
 /// How one signal is treated before a rule reads it.
@@ -70,6 +82,9 @@ pub struct SignalRule {
 impl SignalKind {
     /// How many signals there are.
     pub const COUNT: usize = Self::ALL.len();
+
+    /// How many of them, from the first, the ladder reads.
+    pub const LADDER: usize = 9;
 
     /// Position in [`SignalKind::ALL`].
     #[inline]

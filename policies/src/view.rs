@@ -89,6 +89,21 @@ impl Site {
     }
 }
 
+/// By which door a question came in.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// The shop's own app.
+    App,
+    /// A mini-program inside another app.
+    #[default]
+    MiniProgram,
+    /// A page in a browser.
+    H5,
+}
+
 /// What a gateway knows of a request on arrival.
 #[expect(clippy::struct_excessive_bools, reason = "each is a finding of its own, not a state")]
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -101,6 +116,8 @@ pub struct RequestView {
     pub class: u8,
     /// Index of the user's tier; 0 is the highest.
     pub tier: u8,
+    /// By which door it came.
+    pub channel: Channel,
     /// Tenant.
     pub tenant: u32,
     /// User.
@@ -120,6 +137,8 @@ pub struct RequestView {
     pub urgent: bool,
     /// A service keyword (return, refund, invoice) was found.
     pub service_keyword: bool,
+    /// A word of the operator's own list of questions that must not wait was found.
+    pub expedite: bool,
     /// The question follows up on an earlier one.
     pub follow_up: bool,
     /// The request changes something: never retried.
@@ -134,6 +153,7 @@ impl RequestView {
             endpoint: 0,
             class: 2,
             tier: 0,
+            channel: Channel::MiniProgram,
             tenant: 0,
             user: 0,
             chars: 0,
@@ -143,6 +163,7 @@ impl RequestView {
             intent_complexity: 0.0,
             urgent: false,
             service_keyword: false,
+            expedite: false,
             follow_up: false,
             write: false,
         }
@@ -181,4 +202,55 @@ pub struct CallEnd {
     pub ok: bool,
     /// It ended by the caller's time limit.
     pub timed_out: bool,
+    /// Tokens in and out that it used in the end; `None`: not known, or not a call of that kind.
+    pub tokens: Option<u32>,
+}
+
+/// How an attempt or a call was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It brought its answer.
+    Answered,
+    /// It broke.
+    Failed,
+    /// It ended by a time limit.
+    TimedOut,
+    /// It was turned away later on, so it used nothing.
+    Refused,
+    /// Whoever asked has gone.
+    Gone,
+}
+
+/// What a gateway knows of an attempt, or of a call, when it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// How it was over.
+    pub outcome: Outcome,
+    /// Tokens in and out that it used; `None`: not known.
+    pub tokens: Option<u32>,
+    /// Nanoseconds from its start to its end.
+    pub latency_ns: u64,
+}
+
+impl End {
+    /// Turned away, having used nothing.
+    pub const REFUSED: Self = Self { outcome: Outcome::Refused, tokens: None, latency_ns: 0 };
+    /// Whoever asked has gone; nothing else is known.
+    pub const GONE: Self = Self { outcome: Outcome::Gone, tokens: None, latency_ns: 0 };
+
+    /// An answer that used so many tokens.
+    pub fn answered(latency_ns: u64, tokens: Option<u32>) -> Self {
+        Self { outcome: Outcome::Answered, tokens, latency_ns }
+    }
+}
+
+impl From<&CallEnd> for End {
+    fn from(call: &CallEnd) -> Self {
+        let outcome = match call {
+            CallEnd { timed_out: true, .. } => Outcome::TimedOut,
+            CallEnd { ok: true, .. } => Outcome::Answered,
+            CallEnd { .. } => Outcome::Failed,
+        };
+        Self { outcome, tokens: call.tokens, latency_ns: call.latency_ns }
+    }
 }

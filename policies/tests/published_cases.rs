@@ -38,7 +38,7 @@ fn call(slot: u32, site: Site) -> CallView {
 }
 
 fn ended(slot: u32, site: Site, latency_ns: u64) -> CallEnd {
-    CallEnd { ticket: Ticket::of(slot, 0), site, latency_ns, ok: true, timed_out: false }
+    CallEnd { ticket: Ticket::of(slot, 0), site, latency_ns, ok: true, timed_out: false, tokens: None }
 }
 
 fn close(found: f64, expected: f64, tolerance: f64) {

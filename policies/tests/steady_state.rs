@@ -4,7 +4,7 @@
 //! would need an allocator of our own, and with it `unsafe`.)
 
 use forebay_policies::{
-    Arrival, Call, CallEnd, CallView, Governor, Level, Moment, Next, Policy, Reading, RequestView,
+    Arrival, Call, CallEnd, CallView, End, Governor, Level, Moment, Next, Policy, Reading, RequestView,
     SignalKind, Signals, Site, Ticket,
 };
 
@@ -51,7 +51,7 @@ fn saved_bytes_after(rounds: u64) -> usize {
         let arrival = governor.arrived(now, &view, &signals);
         assert!(matches!(arrival, Arrival::Queue { .. }), "{arrival:?}");
         if round % 4 == 0 {
-            governor.left(now, ticket);
+            governor.left(now, ticket, &End::GONE);
             continue;
         }
         let Next::Serve(dispatch) = governor.next(now, &signals) else { continue };
@@ -59,11 +59,18 @@ fn saved_bytes_after(rounds: u64) -> usize {
             let ticket = dispatch.ticket;
             let call = CallView { ticket, site, endpoint: 0, class: 0, tenant: 0, level: Level::L1, size: 1 };
             if governor.call(now, &call, &signals) == Call::Proceed {
-                let end = CallEnd { ticket, site, latency_ns: 1, ok: true, timed_out: site == Site::LlmCall };
+                let end = CallEnd {
+                    ticket,
+                    site,
+                    latency_ns: 1,
+                    ok: true,
+                    timed_out: site == Site::LlmCall,
+                    tokens: None,
+                };
                 governor.ended(now, &end);
             }
         }
-        governor.left(now, dispatch.ticket);
+        governor.left(now, dispatch.ticket, &End::GONE);
     }
     serde_json::to_string(&(&governor, &signals)).expect("a governor is plain data").len()
 }

@@ -6,6 +6,7 @@
 //!
 //! A new module is one file beside this one, and its line in each of the two lists below.
 
+pub mod backlog_gate;
 pub mod concurrency_gate;
 pub mod fixed_rate;
 pub(crate) mod keyed;
@@ -13,7 +14,7 @@ pub(crate) mod permits;
 pub mod token_bucket;
 pub mod weighted_bucket;
 
-use crate::{Moment, PolicyError, Reason, RequestView, Signals, Site};
+use crate::{End, Moment, PolicyError, Reason, RequestView, Signals, Site};
 use permits::Permits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,12 @@ macro_rules! family {
                 match self { $(Self::$variant(state) => state.ask(now, key, request, signals),)* }
             }
 
+            /// What passed with [`Verdict::Hold`] is over.
+            #[inline]
+            pub(crate) fn ended(&mut self, now: Moment, key: u64, request: &RequestView, end: &End) {
+                match self { $(Self::$variant(state) => state.ended(now, key, request, end),)* }
+            }
+
             #[inline]
             pub(crate) fn gate(&mut self) -> Option<Gate<'_>> {
                 match self { $(Self::$variant(state) => state.gate(),)* }
@@ -89,6 +96,8 @@ family! {
     WeightedBucket(weighted_bucket);
     /// At most n at once.
     ConcurrencyGate(concurrency_gate);
+    /// Passes while the measured backlog behind it is short.
+    BacklogGate(backlog_gate);
 }
 
 /// What a module counts apart: each value of the key has a count of its own.
@@ -131,6 +140,10 @@ pub(crate) trait Limiter {
     /// Decides on one request or call with this value of the module's key.
     fn ask(&mut self, now: Moment, key: u64, request: &RequestView, signals: &Signals) -> Verdict;
 
+    /// What passed with [`Verdict::Hold`] is over: the attempt where the module stands at the front or
+    /// after retrieval, the call elsewhere. Called once for each, before its permit comes back.
+    fn ended(&mut self, _now: Moment, _key: u64, _request: &RequestView, _end: &End) {}
+
     /// The permits, if the module hands out any that come back.
     fn gate(&mut self) -> Option<Gate<'_>> {
         None
@@ -153,7 +166,8 @@ pub(crate) struct Gate<'a> {
 pub(crate) enum Verdict {
     /// Nothing stands in the way.
     Pass,
-    /// The same, and a permit was taken that must come back.
+    /// The same, and the module wants to hear of the end: a permit was taken that must come back, or an
+    /// estimate that must be settled.
     Hold,
     Refuse(Refusal),
 }

@@ -7,7 +7,7 @@
 use super::tickets::Standing;
 use super::{Governor, UNIT_RERANK};
 use crate::admission::{Refusal, Verdict};
-use crate::{Call, CallEnd, CallView, Moment, Reason, Signals, Site, Ticket};
+use crate::{Call, CallEnd, CallView, End, Moment, Reason, Signals, Site, Ticket};
 
 impl Governor {
     /// Whether anything stands at this site. Where nothing does, a driver need not ask.
@@ -39,9 +39,14 @@ impl Governor {
         for index in 0..self.sites[site.index()].prompt.len() {
             let unit = self.sites[site.index()].prompt[index];
             let module = &mut self.units[usize::from(unit)];
-            let verdict = module.state.ask(now, module.key.of(&request), &request, signals);
-            if let Verdict::Refuse(refusal) = verdict {
-                return self.refuse(now, ticket, site, unit, &refusal);
+            match module.state.ask(now, module.key.of(&request), &request, signals) {
+                Verdict::Pass => {}
+                Verdict::Hold => {
+                    if let Some(slot) = self.tickets.get_mut(ticket) {
+                        slot.held |= 1 << unit;
+                    }
+                }
+                Verdict::Refuse(refusal) => return self.refuse(now, ticket, site, unit, &refusal),
             }
         }
         match self.pass_gates(now, ticket, site, 0) {
@@ -127,7 +132,7 @@ impl Governor {
             // What stands there is held until the attempt is over.
             Site::Front | Site::AfterRetrieval => return,
         }
-        self.release(now, end.ticket, end.site);
+        self.release(now, end.ticket, end.site, &end.into());
     }
 
     /// Takes the gates of a site from the one at index `from`; waits at the first that is full.
@@ -167,12 +172,12 @@ impl Governor {
         {
             guard.gone(now, ticket);
         }
-        self.release(now, ticket, site);
+        self.release(now, ticket, site, &End::REFUSED);
         answer(refusal)
     }
 
     /// Gives back what an attempt holds at a site.
-    fn release(&mut self, now: Moment, ticket: Ticket, site: Site) {
+    fn release(&mut self, now: Moment, ticket: Ticket, site: Site, end: &End) {
         let here = self.sites[site.index()].mask;
         let Some(slot) = self.tickets.get_mut(ticket) else { return };
         let held = slot.held & here;
@@ -181,19 +186,22 @@ impl Governor {
         }
         slot.held &= !here;
         let request = slot.request;
-        self.give_back(now, held, &request);
+        self.give_back(now, held, &request, end);
     }
 
-    /// Gives back these permits, each to the first that waits for it.
-    pub(super) fn give_back(&mut self, now: Moment, mut held: u64, request: &crate::RequestView) {
+    /// Tells these modules how it ended, and gives their permits back, each to the first that waits for it.
+    pub(super) fn give_back(&mut self, now: Moment, mut held: u64, request: &crate::RequestView, end: &End) {
         while held != 0 {
             let unit = held.trailing_zeros() as u8;
             held &= held - 1;
             let key = self.key_at(unit, request);
+            if let Some(unit) = self.units.get_mut(usize::from(unit)) {
+                unit.state.ended(now, key, request, end);
+            }
             if let Some(gate) = self.gate(unit) {
                 gate.permits.give_back(key);
+                self.grant(now, unit, key);
             }
-            self.grant(now, unit, key);
         }
     }
 

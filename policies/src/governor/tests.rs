@@ -26,7 +26,7 @@ fn call_of(n: u32, site: Site) -> CallView {
 }
 
 fn end_of(n: u32, site: Site) -> CallEnd {
-    CallEnd { ticket: ticket(n), site, latency_ns: 100 * MS, ok: true, timed_out: false }
+    CallEnd { ticket: ticket(n), site, latency_ns: 100 * MS, ok: true, timed_out: false, tokens: None }
 }
 
 fn vram(value: f64) -> Signals {
@@ -49,7 +49,7 @@ fn an_empty_policy_lets_everything_through() {
     assert_eq!(governor.next(Moment(0), &signals), Next::Idle);
     assert_eq!(governor.call(Moment(0), &call_of(0, Site::LlmCall), &signals), Call::Proceed);
     governor.ended(Moment(1), &end_of(0, Site::LlmCall));
-    governor.left(Moment(1), ticket(0));
+    governor.left(Moment(1), ticket(0), &End::GONE);
     assert_eq!(governor.woken(), None);
     assert_eq!(governor.tick_period_ns(), None);
     assert!(Site::ALL.iter().all(|&site| !governor.site_is_gated(site)));
@@ -128,15 +128,19 @@ fn a_held_call_is_woken_or_told_busy() {
     assert_eq!([ask(0), ask(1)], [Call::Proceed; 2]);
     let wait = Call::Wait { at_most_ns: 2 * S };
     assert_eq!([ask(2), ask(3), ask(4), ask(4)], [wait; 4]);
-    governor.left(Moment(1), ticket(2));
+    let held = governor.explain_wait(Moment(7), ticket(3)).unwrap();
+    assert_eq!((held.reason, held.module.as_str(), held.at), (Reason::GateFull, "admission.llm", Moment(7)));
+    assert_eq!((held.found, held.threshold), (2.0, 2.0));
+    assert_eq!(governor.explain_wait(Moment(7), ticket(0)), None);
+    governor.left(Moment(1), ticket(2), &End::GONE);
     governor.ended(Moment(S), &end_of(0, Site::LlmCall));
     assert_eq!(woken(&mut governor), [ticket(3)]);
     let early = governor.waited(Moment(2 * S - 1), ticket(4), Site::LlmCall);
     assert_eq!(early, Call::Wait { at_most_ns: 1 });
     let busy = Call::Busy { why: Reason::GateWaitExpired, retry_after_ns: Some(5 * S) };
     assert_eq!(governor.waited(Moment(2 * S), ticket(4), Site::LlmCall), busy);
-    governor.left(Moment(3 * S), ticket(1));
-    governor.left(Moment(3 * S), ticket(3));
+    governor.left(Moment(3 * S), ticket(1), &End::GONE);
+    governor.left(Moment(3 * S), ticket(3), &End::GONE);
     assert_eq!((woken(&mut governor), governor.permits_out("llm", 0)), (vec![], Some(0)));
 }
 

@@ -4,7 +4,7 @@ use super::{Discipline, Place, Popped, line::Line};
 use crate::admission::Refusal;
 use crate::governor::tickets::Tickets;
 use crate::moment::{nanos, seconds};
-use crate::{Moment, PolicyError, Reason, RequestView};
+use crate::{Moment, PolicyError, Reason, RequestView, Signals, Ticket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +91,13 @@ impl Discipline for State {
     }
 
     #[inline]
-    fn push(&mut self, now: Moment, request: &RequestView, tickets: &mut Tickets) -> Result<Place, Refusal> {
+    fn push(
+        &mut self,
+        now: Moment,
+        request: &RequestView,
+        _: &Signals,
+        tickets: &mut Tickets,
+    ) -> Result<Place, Refusal> {
         self.limits.admit(&self.line)?;
         Ok(Place {
             class: 0,
@@ -100,12 +106,16 @@ impl Discipline for State {
     }
 
     #[inline]
-    fn pop(&mut self, now: Moment) -> Popped {
-        let Some((ticket, since)) = self.line.pop() else { return Popped::Nothing };
-        match self.limits.expired(since, now) {
-            None => Popped::Serve(ticket),
-            Some(refusal) => Popped::Expired(ticket, refusal),
-        }
+    fn pop(&mut self, _: Moment, _: &Signals) -> Popped {
+        self.line.pop().map_or(Popped::Nothing, |(ticket, _)| Popped::Serve(ticket))
+    }
+
+    #[inline]
+    fn pop_expired(&mut self, now: Moment) -> Option<(Ticket, Refusal)> {
+        let (ticket, since) = self.line.first()?;
+        let refusal = self.limits.expired(since, now)?;
+        self.line.pop();
+        Some((ticket, refusal))
     }
 
     fn remove(&mut self, place: Place) {
@@ -128,12 +138,20 @@ impl Discipline for State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ticket;
 
     const S: u64 = 1_000_000_000;
 
     fn push(state: &mut State, now: u64, ticket: u64) -> Result<Place, Refusal> {
-        state.push(Moment(now), &RequestView::new(Ticket(ticket)), &mut Tickets::default())
+        state.push(
+            Moment(now),
+            &RequestView::new(Ticket(ticket)),
+            &Signals::default(),
+            &mut Tickets::default(),
+        )
+    }
+
+    fn pop(state: &mut State, now: u64) -> Popped {
+        state.pop(Moment(now), &Signals::default())
     }
 
     #[test]
@@ -143,20 +161,21 @@ mod tests {
         push(&mut state, 0, 2).unwrap();
         let refusal = push(&mut state, 0, 3).unwrap_err();
         assert_eq!((refusal.why, refusal.found, refusal.threshold), (Reason::QueueFull, 2.0, 2.0));
-        assert_eq!(state.pop(Moment(1)), Popped::Serve(Ticket(1)));
-        assert_eq!(state.pop(Moment(1)), Popped::Serve(Ticket(2)));
-        assert_eq!(state.pop(Moment(1)), Popped::Nothing);
+        assert_eq!(pop(&mut state, 1), Popped::Serve(Ticket(1)));
+        assert_eq!(pop(&mut state, 1), Popped::Serve(Ticket(2)));
+        assert_eq!(pop(&mut state, 1), Popped::Nothing);
     }
 
     #[test]
-    fn who_waited_too_long_is_handed_out_as_expired() {
+    fn who_waited_too_long_is_taken_out() {
         let mut state = State::new(&Fifo { max_length: None, max_wait_s: Some(2.0) });
         push(&mut state, 0, 1).unwrap();
         push(&mut state, S, 2).unwrap();
         assert_eq!(state.next_expiry(), Some(Moment(2 * S + 1)));
-        assert!(matches!(state.clone().pop(Moment(2 * S)), Popped::Serve(Ticket(1))));
-        let Popped::Expired(Ticket(1), refusal) = state.pop(Moment(2 * S + 1)) else { panic!("served") };
-        assert_eq!(refusal.why, Reason::QueueExpired);
-        assert_eq!(state.pop(Moment(2 * S + 1)), Popped::Serve(Ticket(2)));
+        assert_eq!(state.pop_expired(Moment(2 * S)), None);
+        let (ticket, refusal) = state.pop_expired(Moment(2 * S + 1)).unwrap();
+        assert_eq!((ticket, refusal.why), (Ticket(1), Reason::QueueExpired));
+        assert_eq!(state.pop_expired(Moment(2 * S + 1)), None);
+        assert_eq!(pop(&mut state, 2 * S + 1), Popped::Serve(Ticket(2)));
     }
 }

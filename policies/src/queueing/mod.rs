@@ -8,7 +8,7 @@ pub mod strict_priority;
 
 use crate::admission::Refusal;
 use crate::governor::tickets::Tickets;
-use crate::{Moment, PolicyError, RequestView, Ticket};
+use crate::{Level, Moment, PolicyError, RequestView, Signals, Ticket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -54,14 +54,18 @@ macro_rules! family {
 
             #[inline]
             pub(crate) fn push(
-                &mut self, now: Moment, request: &RequestView, tickets: &mut Tickets,
+                &mut self, now: Moment, request: &RequestView, signals: &Signals, tickets: &mut Tickets,
             ) -> Result<Place, Refusal> {
-                match self { $(Self::$variant(state) => state.push(now, request, tickets),)* }
+                match self { $(Self::$variant(state) => state.push(now, request, signals, tickets),)* }
             }
 
             #[inline]
-            pub(crate) fn pop(&mut self, now: Moment) -> Popped {
-                match self { $(Self::$variant(state) => state.pop(now),)* }
+            pub(crate) fn pop(&mut self, now: Moment, signals: &Signals) -> Popped {
+                match self { $(Self::$variant(state) => state.pop(now, signals),)* }
+            }
+
+            pub(crate) fn pop_expired(&mut self, now: Moment) -> Option<(Ticket, Refusal)> {
+                match self { $(Self::$variant(state) => state.pop_expired(now),)* }
             }
 
             pub(crate) fn remove(&mut self, place: Place) {
@@ -101,8 +105,8 @@ pub(crate) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Popped {
     Serve(Ticket),
-    /// It has waited past the limit.
-    Expired(Ticket, Refusal),
+    /// The same, but at this level at best, for this reason.
+    ServeAt(Ticket, Level, Refusal),
     Nothing,
 }
 
@@ -116,10 +120,19 @@ pub(crate) trait Discipline {
     fn adopt(&mut self, parameters: &Self::Parameters);
 
     /// Takes a request in, or refuses it.
-    fn push(&mut self, now: Moment, request: &RequestView, tickets: &mut Tickets) -> Result<Place, Refusal>;
+    fn push(
+        &mut self,
+        now: Moment,
+        request: &RequestView,
+        signals: &Signals,
+        tickets: &mut Tickets,
+    ) -> Result<Place, Refusal>;
 
-    /// Hands out the next, those that have waited too long first.
-    fn pop(&mut self, now: Moment) -> Popped;
+    /// Hands out the next. Those that have waited too long were taken out before.
+    fn pop(&mut self, now: Moment, signals: &Signals) -> Popped;
+
+    /// Takes out one that has waited too long, if there is one.
+    fn pop_expired(&mut self, now: Moment) -> Option<(Ticket, Refusal)>;
 
     /// Takes out one that gave up.
     fn remove(&mut self, place: Place);

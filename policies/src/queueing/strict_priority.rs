@@ -9,7 +9,7 @@ use super::{Discipline, Place, Popped, line::Line};
 use crate::admission::Refusal;
 use crate::governor::tickets::Tickets;
 use crate::moment::nanos;
-use crate::{Moment, PolicyError, RequestView};
+use crate::{Moment, PolicyError, RequestView, Signals, Ticket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -119,7 +119,13 @@ impl Discipline for State {
     }
 
     #[inline]
-    fn push(&mut self, now: Moment, request: &RequestView, tickets: &mut Tickets) -> Result<Place, Refusal> {
+    fn push(
+        &mut self,
+        now: Moment,
+        request: &RequestView,
+        _: &Signals,
+        tickets: &mut Tickets,
+    ) -> Result<Place, Refusal> {
         let class = match self.by {
             By::Class => request.class,
             By::Tier => request.tier,
@@ -134,18 +140,19 @@ impl Discipline for State {
     }
 
     #[inline]
-    fn pop(&mut self, now: Moment) -> Popped {
+    fn pop(&mut self, now: Moment, _: &Signals) -> Popped {
         let Some(best) = self.best(now) else { return Popped::Nothing };
-        let (class, refusal) = match self.expired(now) {
-            Some((class, refusal)) => (class, Some(refusal)),
-            None => (best, None),
-        };
-        let Some((ticket, _)) = self.lines[class].pop() else { return Popped::Nothing };
+        let Some((ticket, _)) = self.lines[best].pop() else { return Popped::Nothing };
+        self.note_taken(best);
+        Popped::Serve(ticket)
+    }
+
+    #[inline]
+    fn pop_expired(&mut self, now: Moment) -> Option<(Ticket, Refusal)> {
+        let (class, refusal) = self.expired(now)?;
+        let (ticket, _) = self.lines[class].pop()?;
         self.note_taken(class);
-        match refusal {
-            None => Popped::Serve(ticket),
-            Some(refusal) => Popped::Expired(ticket, refusal),
-        }
+        Some((ticket, refusal))
     }
 
     fn remove(&mut self, place: Place) {
@@ -173,17 +180,16 @@ impl Discipline for State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ticket;
 
     const S: u64 = 1_000_000_000;
 
     fn push(state: &mut State, now: u64, ticket: u64, class: u8, tier: u8) -> Place {
         let request = RequestView { class, tier, ..RequestView::new(Ticket(ticket)) };
-        state.push(Moment(now), &request, &mut Tickets::default()).unwrap()
+        state.push(Moment(now), &request, &Signals::default(), &mut Tickets::default()).unwrap()
     }
 
     fn drain(state: &mut State, now: u64) -> Vec<u64> {
-        std::iter::from_fn(|| match state.pop(Moment(now)) {
+        std::iter::from_fn(|| match state.pop(Moment(now), &Signals::default()) {
             Popped::Serve(Ticket(ticket)) => Some(ticket),
             _ => None,
         })
@@ -222,12 +228,13 @@ mod tests {
     }
 
     #[test]
-    fn expired_heads_leave_first_from_any_queue() {
+    fn expired_heads_are_taken_out_of_any_queue() {
         let mut state = State::new(&StrictPriority { max_wait_s: Some(1.0), ..StrictPriority::default() });
         push(&mut state, 0, 1, 4, 0);
         push(&mut state, 2 * S, 2, 0, 0);
         assert_eq!(state.next_expiry(), Some(Moment(S + 1)));
-        assert!(matches!(state.pop(Moment(2 * S)), Popped::Expired(Ticket(1), _)));
+        assert!(matches!(state.pop_expired(Moment(2 * S)), Some((Ticket(1), _))));
+        assert_eq!(state.pop_expired(Moment(2 * S)), None);
         assert_eq!(drain(&mut state, 2 * S), [2]);
     }
 

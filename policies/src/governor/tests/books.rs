@@ -121,20 +121,21 @@ impl Driver {
             }
             (6..=8, Stage::Calling(site)) => {
                 let latency_ns = u64::from(deed.seed) * MS;
-                let end = CallEnd { ticket, site, latency_ns, ok: true, timed_out: deed.seed > 250 };
+                let end =
+                    CallEnd { ticket, site, latency_ns, ok: true, timed_out: deed.seed > 250, tokens: None };
                 self.governor.ended(self.now, &end);
                 self.attempts[slot].1 = Stage::Serving;
                 String::new()
             }
             (9, stage) if stage != Stage::Gone => {
-                self.governor.left(self.now, ticket);
+                self.governor.left(self.now, ticket, &End::GONE);
                 self.attempts[slot].1 = Stage::Gone;
                 String::new()
             }
             (10, _) => {
                 let reading = Reading::new(self.now).with(SignalKind::Vram, f64::from(deed.seed) / 255.0);
                 self.signals.deliver(self.now, &reading);
-                self.governor.tick(self.now, &self.signals, &mut Vec::new());
+                self.governor.tick(self.now, &self.signals, &mut Ticked::default());
                 String::new()
             }
             _ => String::new(),
@@ -216,7 +217,7 @@ impl Driver {
     /// Everybody leaves: nothing may be left behind.
     fn finish(&mut self) {
         for slot in 0..SLOTS {
-            self.governor.left(self.now, self.ticket(slot));
+            self.governor.left(self.now, self.ticket(slot), &End::GONE);
         }
         assert_eq!((self.governor.queued(), self.governor.woken()), (0, None));
         for module in ["inside", "after", "llm", "tenant"] {

@@ -5,10 +5,10 @@
 //! policies face the same crowd, and what differs between their runs is theirs alone.
 
 use crate::attempts::{Question, Request};
-use crate::scenario::{Scenario, Source};
+use crate::scenario::{Scenario, Source, workload::Channels};
 use crate::trace::TraceRow;
 use forebay_engine::{Chance, DistError, Popularity, Sampler, Time};
-use forebay_policies::{RequestView, Ticket};
+use forebay_policies::{Channel, RequestView, Ticket};
 
 /// What a draw is for. Stage draws start at [`purpose::STAGES`], one for each stage.
 pub(crate) mod purpose {
@@ -33,7 +33,11 @@ pub(crate) mod purpose {
     pub(crate) const RIGHT: u32 = 19;
     pub(crate) const INGRESS: u32 = 20;
     pub(crate) const THINK: u32 = 21;
+    pub(crate) const EXPEDITE: u32 = 22;
+    pub(crate) const CHANNEL: u32 = 23;
     pub(crate) const STAGES: u32 = 64;
+    /// Beyond those of all stages; one for each fault.
+    pub(crate) const NETWORK_FAULTS: u32 = 1 << 24;
 }
 
 /// A length that is often constant: then nothing is drawn.
@@ -73,6 +77,7 @@ struct ClassLaw {
     complexity: Option<Sampler>,
     urgent: f64,
     service_keyword: f64,
+    expedite: f64,
     follow_up: f64,
     write: f64,
     faq: f64,
@@ -83,19 +88,36 @@ struct ClassLaw {
 #[derive(Clone, Debug)]
 pub(crate) struct Nursery {
     classes: Vec<ClassLaw>,
-    /// `None` when there is one class only.
-    mix: Option<Popularity>,
+    /// By source. `None` when all its requests are of the class beside it.
+    mixes: Vec<(u16, Option<Popularity>)>,
     users: Option<Popularity>,
     users_number: u32,
     tenants: u32,
     /// Upper ends of the tiers' shares.
     tiers: Vec<f64>,
+    channels: Channels,
     /// For each source that replays a trace: which of our classes each of its classes is.
     trace_classes: Vec<Vec<u16>>,
 }
 
 fn happens(chance: Chance, purpose: u32, share: f64) -> bool {
     share > 0.0 && (share >= 1.0 || chance.uniform(purpose) < share)
+}
+
+/// From which classes a source draws.
+fn mix(scenario: &Scenario, source: &str) -> Result<(u16, Option<Popularity>), DistError> {
+    let workload = &scenario.workload;
+    let own = workload.mix.get(source);
+    let weight = |(name, class): (&String, &crate::scenario::Class)| match own {
+        Some(own) => own.get(name).copied().unwrap_or(0.0),
+        None => class.weight,
+    };
+    let weights: Vec<f64> = workload.classes.iter().map(weight).collect();
+    let only = weights.iter().position(|&weight| weight > 0.0).unwrap_or(0);
+    // A draw that can only fall on one class is not made, whatever weight it has.
+    let several =
+        if own.is_some() { weights.iter().filter(|&&w| w > 0.0).count() > 1 } else { weights.len() > 1 };
+    Ok((only as u16, if several { Some(Popularity::weights(&weights)?) } else { None }))
 }
 
 impl Nursery {
@@ -120,13 +142,14 @@ impl Nursery {
                 complexity: (complexity.variance() > 0.0 || complexity.mean() > 0.0).then_some(complexity),
                 urgent: class.urgent_share,
                 service_keyword: class.service_keyword_share,
+                expedite: class.expedite_share,
                 follow_up: class.follow_up_share,
                 write: class.write_share,
                 faq: class.faq_share,
                 new: class.new_share,
             });
         }
-        let weights: Vec<f64> = workload.classes.values().map(|c| c.weight).collect();
+        let mixes = workload.sources.keys().map(|source| mix(scenario, source)).collect::<Result<_, _>>()?;
         let population = &workload.population;
         let mut upper = 0.0;
         let tiers = population
@@ -150,7 +173,7 @@ impl Nursery {
             .collect();
         Ok(Self {
             classes,
-            mix: if weights.len() > 1 { Some(Popularity::weights(&weights)?) } else { None },
+            mixes,
             users: if population.users > 1 && population.activity_exponent > 0.0 {
                 Some(Popularity::zipf(population.users as usize, population.activity_exponent)?)
             } else {
@@ -159,6 +182,7 @@ impl Nursery {
             users_number: population.users,
             tenants: population.tenants,
             tiers,
+            channels: population.channels,
             trace_classes,
         })
     }
@@ -176,7 +200,10 @@ impl Nursery {
             Some(of_trace) => {
                 self.trace_classes[usize::from(source)].get(usize::from(of_trace)).copied().unwrap_or(0)
             }
-            None => self.mix.as_ref().map_or(0, |mix| mix.draw(&mut chance.draw(purpose::CLASS)) as u16),
+            None => match &self.mixes[usize::from(source)] {
+                (only, None) => *only,
+                (_, Some(mix)) => mix.draw(&mut chance.draw(purpose::CLASS)) as u16,
+            },
         };
         let law = &self.classes[usize::from(class)];
         let user = match (row.and_then(|r| r.user), &self.users) {
@@ -235,6 +262,7 @@ impl Nursery {
             endpoint: law.endpoint,
             class: law.business_class,
             tier,
+            channel: self.channel(chance),
             tenant,
             user,
             chars: law.chars.draw(chance, purpose::CHARS),
@@ -246,9 +274,25 @@ impl Nursery {
             intent_complexity: complexity.clamp(0.0, 1.0) as f32,
             urgent: happens(chance, purpose::URGENT, law.urgent),
             service_keyword: happens(chance, purpose::SERVICE_KEYWORD, law.service_keyword),
+            expedite: happens(chance, purpose::EXPEDITE, law.expedite),
             follow_up: happens(chance, purpose::FOLLOW_UP, law.follow_up),
             write: happens(chance, purpose::WRITE, law.write),
         };
         (request, view)
+    }
+
+    fn channel(&self, chance: Chance) -> Channel {
+        let Channels { app, mini_program, .. } = self.channels;
+        if mini_program >= 1.0 {
+            return Channel::MiniProgram;
+        }
+        let u = chance.uniform(purpose::CHANNEL);
+        if u < app {
+            Channel::App
+        } else if u < app + mini_program {
+            Channel::MiniProgram
+        } else {
+            Channel::H5
+        }
     }
 }

@@ -16,7 +16,8 @@ struct Place {
     load: u32,
     before: u32,
     after: u32,
-    up: bool,
+    /// By how many it is kept from service: it is up while it is nobody.
+    holds: u16,
 }
 
 /// The ends of a line.
@@ -43,7 +44,7 @@ pub(crate) struct Router {
 
 impl Router {
     pub(crate) fn new(routing: Routing, replicas: u32, room: u32) -> Self {
-        let alone = Place { load: 0, before: NONE, after: NONE, up: true };
+        let alone = Place { load: 0, before: NONE, after: NONE, holds: 0 };
         let mut router = Self {
             routing,
             room,
@@ -70,7 +71,7 @@ impl Router {
                 let n = self.places.len() as u32;
                 let found = (0..n).map(|i| (self.turn + i) % n).find(|&r| {
                     let place = self.places[r as usize];
-                    place.up && place.load < self.room
+                    place.holds == 0 && place.load < self.room
                 })?;
                 self.turn = (found + 1) % n;
                 Some(found)
@@ -88,18 +89,30 @@ impl Router {
         self.shift(replica, self.places[replica as usize].load - 1);
     }
 
-    /// Takes a replica out of service, or back into it.
+    /// Takes a replica out of service, or back into it. It is back when all who took it out put it back:
+    /// a replica that restarts on a GPU that is lost waits for both.
     pub(crate) fn set_up(&mut self, replica: u32, up: bool) {
-        if self.places[replica as usize].up == up {
-            return;
-        }
-        if up {
-            self.places[replica as usize].up = true;
+        let holds = self.places[replica as usize].holds;
+        if up && holds == 1 {
+            self.places[replica as usize].holds = 0;
             self.insert(replica);
+        } else if up {
+            self.places[replica as usize].holds = holds.saturating_sub(1);
         } else {
             self.take(replica);
-            self.places[replica as usize].up = false;
+            self.places[replica as usize].holds = holds + 1;
         }
+    }
+
+    /// Calls on a replica.
+    pub(crate) fn load(&self, replica: u32) -> u32 {
+        self.places[replica as usize].load
+    }
+
+    /// The replica with most calls; of equals the first.
+    pub(crate) fn fullest(&self) -> u32 {
+        let most = self.places.iter().enumerate().rev().max_by_key(|(_, place)| place.load);
+        most.map_or(0, |(replica, _)| replica as u32)
     }
 
     #[inline]
@@ -112,8 +125,8 @@ impl Router {
     /// Takes a replica out of its line; one that is down stands in none.
     #[inline]
     fn take(&mut self, replica: u32) {
-        let Place { load, before, after, up } = self.places[replica as usize];
-        if !up {
+        let Place { load, before, after, holds } = self.places[replica as usize];
+        if holds > 0 {
             return;
         }
         let line = &mut self.lines[load as usize];
@@ -132,8 +145,8 @@ impl Router {
     /// Puts a replica at the end of the line of its load.
     #[inline]
     fn insert(&mut self, replica: u32) {
-        let Place { load, up, .. } = self.places[replica as usize];
-        if !up {
+        let Place { load, holds, .. } = self.places[replica as usize];
+        if holds > 0 {
             return;
         }
         let load = load as usize;
@@ -191,6 +204,23 @@ mod tests {
             seen.push(r);
         }
         assert_eq!(seen, [0, 1, 2, 3, 0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_replica_is_back_when_all_who_took_it_out_put_it_back() {
+        let mut router = Router::new(Routing::LeastLoaded, 2, 1);
+        router.add(0);
+        assert_eq!(router.fullest(), 0);
+        router.set_up(1, false);
+        router.set_up(1, false);
+        router.set_up(1, true);
+        assert_eq!(router.pick(), None);
+        router.set_up(1, true);
+        assert_eq!(router.pick(), Some(1));
+        // Putting back what nobody took out changes nothing.
+        router.set_up(1, true);
+        router.add(1);
+        assert_eq!((router.pick(), router.fullest()), (None, 0));
     }
 
     #[test]

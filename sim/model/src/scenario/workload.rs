@@ -14,6 +14,10 @@ pub struct Workload {
     pub sources: IndexMap<String, Source>,
     /// Request classes, by name; each source draws from them by weight.
     pub classes: IndexMap<String, Class>,
+    /// Sources with a mix of their own: by the source's name the weights of its classes, by name. A class
+    /// that is not named there does not come from that source.
+    #[serde(default)]
+    pub mix: IndexMap<String, IndexMap<String, f64>>,
     /// The users.
     #[serde(default)]
     pub population: Population,
@@ -145,6 +149,10 @@ pub struct Class {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub service_keyword_share: f64,
+    /// Share in which a word of the operator's own list of questions that must not wait is found.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub expedite_share: f64,
     /// Share that follows up on an earlier question.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
@@ -178,14 +186,43 @@ pub struct Population {
     pub activity_exponent: f64,
     /// Shares of the tiers, highest first, by name; they add up to 1. Empty: one tier.
     pub tiers: IndexMap<String, f64>,
+    /// By which doors their questions come in.
+    pub channels: Channels,
     /// Number of tenants, equally likely.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub tenants: u32,
 }
 
+/// Shares of the doors by which questions come in; they add up to 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Channels {
+    /// Share through the shop's own app.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub app: f64,
+    /// Share through a mini-program inside another app.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub mini_program: f64,
+    /// Share through a page in a browser.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub h5: f64,
+}
+
+impl Default for Channels {
+    fn default() -> Self {
+        Self { app: 0.0, mini_program: 1.0, h5: 0.0 }
+    }
+}
+
 impl Default for Population {
     fn default() -> Self {
-        Self { users: 1, activity_exponent: 0.0, tiers: IndexMap::new(), tenants: 1 }
+        Self {
+            users: 1,
+            activity_exponent: 0.0,
+            tiers: IndexMap::new(),
+            channels: Channels::default(),
+            tenants: 1,
+        }
     }
 }
 
