@@ -157,8 +157,11 @@ fn capacity_metrics(sheet: &mut Sheet, service: &Service, loaded: &Loaded) {
     let of = |value: fn(&Replicas) -> f64| {
         (closed && !replicas.is_empty()).then(|| replicas.iter().map(value).sum::<f64>())
     };
-    let reason =
-        if closed { "no LLM stage is in the scenario" } else { "the run did not reach the end of its arrivals" };
+    let reason = if closed {
+        "no LLM stage is in the scenario"
+    } else {
+        "the run did not reach the end of its arrivals"
+    };
     sheet.maybe("replicas_mean", "", of(|r| r.mean), reason);
     sheet.maybe("replica_hours", "h", of(|r| r.hours), reason);
     let timetable = service.scalers.iter().map(|scaler| scaler.timetable_used).sum::<u64>();
