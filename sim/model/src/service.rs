@@ -7,7 +7,8 @@
 //! | `clients` | births, people who give up and ask again, retries by client code |
 //! | `pipeline` | the way of an attempt through gates and stages |
 //! | `stations` | server stations and the reranker |
-//! | `engines` | the two LLM engines, and device memory that runs out |
+//! | `engines` | the two LLM engines |
+//! | `out_of_memory` | device memory that runs out |
 //! | `ending` | ends of attempts and requests, and what they give back |
 //! | `signals` | samples, ticks, and the timeline |
 //! | `faults` | what does not work, and when |
@@ -25,6 +26,7 @@ mod ending;
 mod engines;
 mod faults;
 mod host;
+mod out_of_memory;
 mod pipeline;
 mod signals;
 mod stations;
