@@ -9,11 +9,13 @@ pub(crate) mod check;
 pub(crate) mod graph;
 pub mod load;
 pub mod objective;
+pub mod providers;
 pub mod service;
 pub mod telemetry;
 pub mod workload;
 
 pub use load::{Inputs, Loaded};
+pub use providers::{Provider, Providers};
 pub use service::{
     Allocator, Device, Endpoint, Gateway, LlmBatching, LlmSlots, OnOutOfMemory, Reranker, Routing, Server,
     SlotMemory, Stage, VectorStore,

@@ -8,6 +8,7 @@
 //! | `pipeline` | the way of an attempt through gates and stages |
 //! | `stations` | server stations and the reranker |
 //! | `engines` | the two LLM engines, and device memory that runs out |
+//! | `providers` | external providers, and the walk from one to the next |
 //! | `ending` | ends of attempts and requests, and what they give back |
 //! | `signals` | samples, ticks, and the timeline |
 //!
@@ -20,18 +21,23 @@ mod clients;
 mod ending;
 mod engines;
 mod pipeline;
+mod providers;
+#[cfg(test)]
+mod providers_tests;
 mod signals;
 mod stations;
 #[cfg(test)]
 mod tests;
 
 pub use build::BuildError;
+pub(crate) use providers::ProviderVisit;
 
 use crate::attempts::Attempts;
 use crate::clients::birth::Nursery;
 use crate::clients::source::{Arrivals, Due};
 use crate::ids::{AttemptId, DeviceId, SourceId, StageId};
 use crate::llm::batching_stage::BatchingStage;
+use crate::llm::providers::ProvidersStage;
 use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
@@ -106,6 +112,7 @@ pub(crate) enum StageState {
     Reranker(RerankStage),
     Slots(SlotsStage),
     Batching(BatchingStage),
+    Providers(ProvidersStage),
 }
 
 /// What of the scenario the running service needs, in the form it needs it.
@@ -205,6 +212,8 @@ pub(crate) struct Measures {
     /// Answers at L1 of endpoints that rerank, and those of them that were not reranked.
     pub(crate) rerank_wanted: u64,
     pub(crate) rerank_skipped: u64,
+    /// What calls of external providers cost.
+    pub(crate) provider_cost: f64,
 }
 
 /// The simulated service.
@@ -297,7 +306,7 @@ impl Service {
     pub(crate) fn site_of(&self, stage: StageId) -> Option<Site> {
         match self.stages[stage.index()] {
             StageState::Reranker(_) => Some(Site::RerankCall),
-            StageState::Slots(_) | StageState::Batching(_) => Some(Site::LlmCall),
+            StageState::Slots(_) | StageState::Batching(_) | StageState::Providers(_) => Some(Site::LlmCall),
             StageState::Server(_) => None,
         }
     }

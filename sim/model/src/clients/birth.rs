@@ -36,6 +36,8 @@ pub(crate) mod purpose {
     pub(crate) const EXPEDITE: u32 = 22;
     pub(crate) const CHANNEL: u32 = 23;
     pub(crate) const STAGES: u32 = 64;
+    /// Calls of external providers: by stage, provider and count of the call.
+    pub(crate) const PROVIDERS: u32 = 1 << 31;
 }
 
 /// A length that is often constant: then nothing is drawn.

@@ -1,6 +1,6 @@
 //! The service: gateway, endpoints with their call graphs, stages, and GPU devices.
 
-use super::Inputs;
+use super::{Inputs, Providers};
 use crate::llm::batching::{BatchingConfig, IterationCost, QueueOrder};
 use forebay_engine::Dist;
 use schemars::JsonSchema;
@@ -78,6 +78,8 @@ pub enum Stage {
     LlmSlots(LlmSlots),
     /// LLM engine with continuous batching and paged KV memory.
     LlmBatching(LlmBatching),
+    /// External providers of model answers, with fail-over between them.
+    Providers(Providers),
 }
 
 /// Parallel servers with one queue, first come first served.

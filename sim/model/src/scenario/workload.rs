@@ -295,6 +295,10 @@ pub struct Retries {
     /// Wait at least as long as the server's Retry-After says.
     #[serde(default = "yes")]
     pub honour_retry_after: bool,
+    /// Taken for the Retry-After of a refusal that has none, seconds; absent: the back-off alone counts.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 86_400.0))]
+    pub retry_after_default_s: Option<f64>,
 }
 
 fn one() -> f64 {

@@ -8,6 +8,7 @@ use crate::clients::birth::Nursery;
 use crate::clients::source::Arrivals;
 use crate::ids::DeviceId;
 use crate::llm::batching_stage::BatchingStage;
+use crate::llm::providers::ProvidersStage;
 use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
@@ -238,6 +239,7 @@ fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
         attempts: 0,
         rerank_wanted: 0,
         rerank_skipped: 0,
+        provider_cost: 0.0,
     }
 }
 
@@ -292,6 +294,10 @@ fn build_stages(
                 let stage = BatchingStage::new(batching, &config)
                     .map_err(|why| BuildError::Engine { stage: name.clone(), why })?;
                 (StageState::Batching(stage), capacity)
+            }
+            Stage::Providers(providers) => {
+                let capacity = ProvidersStage::capacity(providers).unwrap_or(u64::from(u32::MAX));
+                (StageState::Providers(ProvidersStage::new(providers)?), capacity)
             }
         });
     }

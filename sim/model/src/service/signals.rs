@@ -53,7 +53,7 @@ impl Service {
                     busy += batching.running;
                     capacity += measure.capacity;
                 }
-                StageState::Server(_) | StageState::Reranker(_) => {}
+                StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => {}
             }
         }
         (capacity > 0).then(|| busy as f64 / capacity as f64)

@@ -56,7 +56,7 @@ count = 1
 memory_gb = 20
 "#;
 
-fn load(text: &str, settings: &[&str]) -> Loaded {
+pub(super) fn load(text: &str, settings: &[&str]) -> Loaded {
     let settings: Vec<_> = settings.iter().map(|s| Setting::parse(s).expect("a setting")).collect();
     match Loaded::read(&Source::new("test.toml", text), &settings, |_| Ok(Inputs::default())) {
         Ok(loaded) => loaded,
@@ -66,18 +66,18 @@ fn load(text: &str, settings: &[&str]) -> Loaded {
     }
 }
 
-fn run(text: &str, settings: &[&str]) -> Replication {
+pub(super) fn run(text: &str, settings: &[&str]) -> Replication {
     let replication = simulate(&load(text, settings), 1, 0).expect("it runs");
     assert_eq!(replication.violations, Vec::<String>::new());
     assert_eq!(replication.ledger.accounted(), replication.ledger.offered);
     replication
 }
 
-fn metric(replication: &Replication, name: &str) -> f64 {
+pub(super) fn metric(replication: &Replication, name: &str) -> f64 {
     replication.metrics[name].value.unwrap_or_else(|| panic!("{name} has no value"))
 }
 
-fn stage(replication: &Replication, stage: &str, name: &str) -> f64 {
+pub(super) fn stage(replication: &Replication, stage: &str, name: &str) -> f64 {
     replication.by["stage"][stage][name].value.unwrap_or_else(|| panic!("{stage}.{name} has no value"))
 }
 
