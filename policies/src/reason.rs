@@ -56,6 +56,8 @@ reasons! {
         ["inside", "allowed at once"];
     GateWaitExpired "gate.wait_expired" "No permit of the gate came free within the longest wait."
         ["waited, s", "longest wait, s"];
+    BacklogGateLong "backlog_gate.long" "The backlog behind the gate is as long as it may be."
+        ["calls in the backlog", "allowed"];
     QueueFull "queue.full" "The queue has reached its greatest length."
         ["requests in the queue", "greatest length"];
     QueueExpired "queue.expired" "The request has waited in the queue for longer than its limit."

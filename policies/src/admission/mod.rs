@@ -6,6 +6,7 @@
 //!
 //! A new module is one file beside this one, and its line in each of the two lists below.
 
+pub mod backlog_gate;
 pub mod concurrency_gate;
 pub mod fixed_rate;
 pub(crate) mod keyed;
@@ -95,6 +96,8 @@ family! {
     WeightedBucket(weighted_bucket);
     /// At most n at once.
     ConcurrencyGate(concurrency_gate);
+    /// Passes while the measured backlog behind it is short.
+    BacklogGate(backlog_gate);
 }
 
 /// What a module counts apart: each value of the key has a count of its own.

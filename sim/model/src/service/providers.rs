@@ -4,12 +4,13 @@
 //! One that is told to wait keeps its place and asks again when its time is up, or when the governor has
 //! news of a provider that can be asked again; those that wait longest ask first.
 
-use super::{Event, Service, StageState, Task, moment};
+use super::{Event, Service, StageState, Task};
 use crate::attempts::Phase;
 use crate::clients::birth::purpose;
 use crate::ids::{AttemptId, StageId};
 use crate::llm::providers::{Answer, ProviderCall, ProvidersStage};
 use crate::outcome::End;
+use crate::spans::Place;
 use forebay_engine::{Calendar, Span, Time};
 use forebay_policies::{ProviderEnd, Reason, Route};
 
@@ -52,16 +53,6 @@ impl Service {
         false
     }
 
-    /// Whether a provider answers nobody.
-    fn provider_out(&self, _stage: StageId, _provider: u8) -> bool {
-        false
-    }
-
-    /// By how much the times of a stage are longer than they should be.
-    fn provider_slowness(&self, _stage: StageId) -> f64 {
-        1.0
-    }
-
     pub(super) fn enter_providers(
         &mut self,
         now: Time,
@@ -84,7 +75,7 @@ impl Service {
     /// Asks the governor where the call goes, and acts on its answer.
     fn route(&mut self, now: Time, id: AttemptId, stage: StageId, calendar: &mut Calendar<Event>) {
         let count = self.providers(stage).list.len() as u8;
-        let route = self.governor.route(moment(now), id.ticket(), count);
+        let route = self.governor.route(self.moment(now), id.ticket(), count);
         if let Some(timer) = self.attempts[id].timer.take() {
             calendar.cancel(timer);
         }
@@ -126,7 +117,8 @@ impl Service {
         calendar: &mut Calendar<Event>,
     ) {
         let call = self.provider_call(id);
-        let (out, slowness) = (self.provider_out(stage, provider), self.provider_slowness(stage));
+        let out = self.faults.provider_out(stage, usize::from(provider));
+        let slowness = self.faults.latency_factor(stage);
         let visit = self.visit(id);
         visit.provider = provider;
         visit.calls += 1;
@@ -153,6 +145,7 @@ impl Service {
             }
             Answer::Refused { .. } | Answer::Breaks => asked.error_after,
         };
+        self.spans.tell(|spans| spans.moved(now, id, Place::Serving(stage, Some(u32::from(provider)))));
         self.measure.stages[stage.index()].busy.set(now, busy);
         self.visit(id).answer = Some(answer);
         let attempt = &mut self.attempts[id];
@@ -228,6 +221,15 @@ impl Service {
         for handle in [attempt.done.take(), attempt.timer.take()].into_iter().flatten() {
             calendar.cancel(handle);
         }
+        let what = match end {
+            ProviderEnd::Ok | ProviderEnd::Gone => None,
+            ProviderEnd::RateLimited { .. } => Some("refused by the provider"),
+            ProviderEnd::Failed => Some("failed at the provider"),
+            ProviderEnd::TimedOut => Some("too slow at the provider"),
+        };
+        if let Some(what) = what {
+            self.spans.tell(|spans| spans.noted(now.as_nanos(), id, what));
+        }
         if end != ProviderEnd::Ok {
             attempt.first_token = Time::MAX;
         }
@@ -260,7 +262,8 @@ impl Service {
             self.measure.provider_cost += cost;
         }
         self.measure.stages[stage.index()].busy.set(now, busy);
-        let news = self.governor.provider_ended(moment(now), id.ticket(), provider, end, took.as_nanos());
+        let news =
+            self.governor.provider_ended(self.moment(now), id.ticket(), provider, end, took.as_nanos());
         if news {
             // An attempt that leaves for good asks no more.
             let asks_again = end != ProviderEnd::Gone && end != ProviderEnd::Ok;
@@ -293,6 +296,8 @@ impl Service {
         if visit.place.is_some() {
             return;
         }
+        self.spans.tell(|spans| spans.moved(now, id, Place::Waiting(stage)));
+        let visit = self.visit(id);
         visit.place = Some(next);
         visit.waits_since = now;
         let providers = self.providers(stage);
