@@ -19,13 +19,14 @@
 mod calls;
 mod expected_wait;
 mod explain;
+mod routes;
 pub(crate) mod tickets;
 
 pub use explain::Explanation;
 
 use crate::admission::{self, Gate, Key, Refusal, Verdict};
 use crate::fallback::floor::Floors;
-use crate::fallback::{levels::Ladder, rerank_guard};
+use crate::fallback::{levels::Ladder, providers, rerank_guard};
 use crate::notice::Lost;
 use crate::queueing::{self, Popped};
 use crate::{
@@ -38,6 +39,12 @@ use tickets::{Slot, Standing, Tickets};
 
 /// Most admission modules: a bit each in an attempt's set of permits, and a few for other gates.
 pub const MOST_ADMISSION_MODULES: usize = 32;
+/// The number of documents, where modules are told apart by a number.
+const UNIT_TOP_K: u8 = 58;
+/// The cache as last resort, likewise.
+const UNIT_CACHE: u8 = 59;
+/// Fail-over between providers, likewise.
+const UNIT_PROVIDERS: u8 = 60;
 /// The queue, where modules are told apart by a number.
 const UNIT_QUEUE: u8 = 61;
 /// The ladder, likewise.
@@ -77,6 +84,7 @@ pub struct Governor {
     ladder: Ladder,
     floors: Floors,
     rerank: Option<rerank_guard::State>,
+    providers: providers::State,
     tickets: Tickets,
     /// Held calls that were given their permits and have not been named yet.
     woken: VecDeque<(Ticket, Site)>,
@@ -118,6 +126,7 @@ impl Governor {
             ladder: Ladder::new(&policy.fallback),
             floors: policy.fallback.class,
             rerank,
+            providers: providers::State::new(policy.fallback.providers.as_ref()),
             tickets: Tickets::default(),
             woken: VecDeque::new(),
             evidence: vec![None; Reason::COUNT],
@@ -209,7 +218,8 @@ impl Governor {
             return match self.floors.settle(class, level, why) {
                 Ok((settled, why)) => {
                     self.note_floor(now, class, level, why);
-                    Next::Serve(Dispatch { ticket, level: settled, why, top_k: None })
+                    let top_k = self.top_k(now, signals);
+                    Next::Serve(Dispatch { ticket, level: settled, why, top_k })
                 }
                 Err(refusal) => self.drop_queued(now, ticket, UNIT_LADDER, &refusal),
             };
@@ -245,6 +255,7 @@ impl Governor {
         if let Some(guard) = &mut self.rerank {
             guard.gone(now, ticket);
         }
+        self.providers.left(ticket);
         if held != 0 {
             self.give_back(now, held, &request, end);
         }
@@ -338,6 +349,7 @@ impl Governor {
         if let (Some(guard), Some(parameters)) = (&mut self.rerank, &policy.fallback.rerank) {
             guard.adopt(parameters);
         }
+        self.providers.adopt(policy.fallback.providers.as_ref());
         self.ladder.adopt(&policy.fallback);
         self.floors = policy.fallback.class;
         self.policy = policy;

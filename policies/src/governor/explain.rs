@@ -4,7 +4,7 @@
 //! themselves no more than one write.
 
 use super::tickets::Standing;
-use super::{Governor, UNIT_QUEUE, UNIT_RERANK};
+use super::{Governor, UNIT_CACHE, UNIT_PROVIDERS, UNIT_QUEUE, UNIT_RERANK, UNIT_TOP_K};
 use crate::admission::Refusal;
 use crate::{Moment, Reason, Ticket};
 use serde::{Deserialize, Serialize};
@@ -104,9 +104,14 @@ impl Governor {
     fn module_path(&self, reason: Reason, unit: u8) -> String {
         match (reason, unit) {
             (Reason::Normal, _) => String::new(),
-            (Reason::ClassMinLevel | Reason::ClassUnavailable, _) => "fallback.class".to_owned(),
+            (Reason::ClassMinLevel | Reason::ClassUnavailable | Reason::ClassMainProviderOnly, _) => {
+                "fallback.class".to_owned()
+            }
             (_, UNIT_QUEUE) => "queue".to_owned(),
             (_, UNIT_RERANK) => "fallback.rerank".to_owned(),
+            (_, UNIT_PROVIDERS) => "fallback.providers".to_owned(),
+            (_, UNIT_CACHE) => "fallback.cache_last_resort".to_owned(),
+            (_, UNIT_TOP_K) => "fallback.top_k".to_owned(),
             (_, super::UNIT_LADDER) => {
                 let level = reason.code().split('.').next().unwrap_or_default();
                 format!("fallback.{level}")

@@ -12,6 +12,7 @@ pub(crate) mod graph;
 pub mod host;
 pub mod load;
 pub mod objective;
+pub mod providers;
 pub mod service;
 pub mod telemetry;
 pub mod workload;
@@ -20,6 +21,7 @@ pub use autoscale::{Autoscale, ScaleBy};
 pub use faults::Fault;
 pub use host::Host;
 pub use load::{Inputs, Loaded};
+pub use providers::{Provider, Providers};
 pub use service::{
     Allocator, Clock, Device, Endpoint, Gateway, LlmBatching, LlmSlots, OnOutOfMemory, OnTimeLimit, Reranker,
     Routing, Server, SlotMemory, Stage, VectorStore,

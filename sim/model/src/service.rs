@@ -9,6 +9,7 @@
 //! | `stations` | server stations and the reranker |
 //! | `engines` | the two LLM engines |
 //! | `out_of_memory` | device memory that runs out |
+//! | `providers` | external providers, and the walk from one to the next |
 //! | `ending` | ends of attempts and requests, and what they give back |
 //! | `signals` | samples, ticks, and the timeline |
 //! | `faults` | what does not work, and when |
@@ -28,6 +29,9 @@ mod faults;
 mod host;
 mod out_of_memory;
 mod pipeline;
+mod providers;
+#[cfg(test)]
+mod providers_tests;
 mod signals;
 mod stations;
 #[cfg(test)]
@@ -35,12 +39,14 @@ mod tests;
 
 pub use build::BuildError;
 pub use faults::Edge;
+pub(crate) use providers::ProviderVisit;
 
 use crate::attempts::{Attempt, Attempts};
 use crate::clients::birth::Nursery;
 use crate::clients::source::{Arrivals, Due};
 use crate::ids::{AttemptId, DeviceId, SourceId, StageId};
 use crate::llm::batching_stage::BatchingStage;
+use crate::llm::providers::ProvidersStage;
 use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
@@ -130,13 +136,14 @@ pub(crate) enum StageState {
     Reranker(RerankStage),
     Slots(SlotsStage),
     Batching(BatchingStage),
+    Providers(ProvidersStage),
 }
 
 impl StageState {
     /// The replica or GPU that serves an attempt at this stage, where a stage has several.
     pub(crate) fn replica(&self, attempt: &Attempt) -> Option<u32> {
         match self {
-            Self::Server(_) => None,
+            Self::Server(_) | Self::Providers(_) => None,
             Self::Reranker(_) | Self::Slots(_) | Self::Batching(_) => Some(attempt.replica),
         }
     }
@@ -239,6 +246,8 @@ pub(crate) struct Measures {
     /// Answers at L1 of endpoints that rerank, and those of them that were not reranked.
     pub(crate) rerank_wanted: u64,
     pub(crate) rerank_skipped: u64,
+    /// What calls of external providers cost.
+    pub(crate) provider_cost: f64,
 }
 
 /// The simulated service.
@@ -336,7 +345,7 @@ impl Service {
     pub(crate) fn site_of(&self, stage: StageId) -> Option<Site> {
         match self.stages[stage.index()] {
             StageState::Reranker(_) => Some(Site::RerankCall),
-            StageState::Slots(_) | StageState::Batching(_) => Some(Site::LlmCall),
+            StageState::Slots(_) | StageState::Batching(_) | StageState::Providers(_) => Some(Site::LlmCall),
             StageState::Server(_) => None,
         }
     }

@@ -38,6 +38,8 @@ pub(crate) mod purpose {
     pub(crate) const STAGES: u32 = 64;
     /// Beyond those of all stages; one for each fault.
     pub(crate) const NETWORK_FAULTS: u32 = 1 << 24;
+    /// Calls of external providers: by stage, provider and count of the call.
+    pub(crate) const PROVIDERS: u32 = 1 << 31;
 }
 
 /// A length that is often constant: then nothing is drawn.

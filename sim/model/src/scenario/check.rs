@@ -2,6 +2,7 @@
 //! that end, memory that fits, expressions that can be read.
 
 mod faults;
+mod providers;
 mod scaling;
 mod sources;
 
@@ -354,6 +355,7 @@ fn stages(document: &Document<Scenario>, found: &mut Found) {
                     on_device(at("memory.device"), &device, memory.weights_gb * replicas_each, found);
                 }
             }
+            Stage::Providers(s) => providers::holds(document, &at("providers"), s, found),
             Stage::LlmBatching(s) => {
                 let gb = s.device.as_ref().and_then(|d| scenario.devices.get(d)).map_or(0.0, |d| d.memory_gb);
                 on_device(at("device"), &s.device, gb * s.memory_share, found);

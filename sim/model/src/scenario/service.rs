@@ -1,6 +1,6 @@
 //! The service: gateway, endpoints with their call graphs, stages, and GPU devices.
 
-use super::{Autoscale, Host, Inputs};
+use super::{Autoscale, Host, Inputs, Providers};
 use crate::llm::batching::{BatchingConfig, IterationCost, QueueOrder};
 use forebay_engine::Dist;
 use schemars::JsonSchema;
@@ -93,6 +93,8 @@ pub enum Stage {
     LlmSlots(LlmSlots),
     /// LLM engine with continuous batching and paged KV memory.
     LlmBatching(LlmBatching),
+    /// External providers of model answers, with fail-over between them.
+    Providers(Providers),
 }
 
 /// Parallel servers with one queue, first come first served.
@@ -434,6 +436,7 @@ impl Stage {
             | Self::Reranker(_)
             | Self::LlmSlots(_)
             | Self::LlmBatching(_) => Vec::new(),
+            Self::Providers(stage) => stage.providers.keys().map(String::as_str).collect(),
         }
     }
 
@@ -443,7 +446,11 @@ impl Stage {
             Self::Reranker(reranker) => reranker.device.as_deref(),
             Self::LlmSlots(slots) => slots.memory.as_ref().map(|memory| memory.device.as_str()),
             Self::LlmBatching(batching) => batching.device.as_deref(),
-            Self::Server(_) | Self::Embedder(_) | Self::Rules(_) | Self::VectorStore(_) => None,
+            Self::Server(_)
+            | Self::Embedder(_)
+            | Self::Rules(_)
+            | Self::VectorStore(_)
+            | Self::Providers(_) => None,
         }
     }
 }

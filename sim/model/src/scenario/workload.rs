@@ -303,6 +303,10 @@ pub struct Retries {
     /// cost the service nothing.
     #[serde(default = "yes")]
     pub after_failures: bool,
+    /// Taken for the Retry-After of a refusal that has none, seconds; absent: the back-off alone counts.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 86_400.0))]
+    pub retry_after_default_s: Option<f64>,
 }
 
 fn one() -> f64 {

@@ -11,6 +11,7 @@ use crate::clients::birth::Nursery;
 use crate::clients::source::Arrivals;
 use crate::ids::{DeviceId, StageId};
 use crate::llm::batching_stage::BatchingStage;
+use crate::llm::providers::ProvidersStage;
 use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
@@ -162,7 +163,9 @@ impl Service {
                 let slots = match state {
                     StageState::Slots(slots) => slots.slots_each,
                     StageState::Batching(batching) => batching.max_seqs,
-                    StageState::Server(_) | StageState::Reranker(_) => return None,
+                    StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => {
+                        return None;
+                    }
                 };
                 Scaler::new(scenario, StageId(index as u16), slots)
             })
@@ -263,6 +266,7 @@ fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
         attempts: 0,
         rerank_wanted: 0,
         rerank_skipped: 0,
+        provider_cost: 0.0,
     }
 }
 
@@ -317,6 +321,10 @@ fn build_stages(
                 let stage = BatchingStage::new(batching, &config, &devices)
                     .map_err(|why| BuildError::Engine { stage: name.clone(), why })?;
                 (StageState::Batching(stage), capacity)
+            }
+            Stage::Providers(providers) => {
+                let capacity = ProvidersStage::capacity(providers).unwrap_or(u64::from(u32::MAX));
+                (StageState::Providers(ProvidersStage::new(providers)?), capacity)
             }
         });
     }

@@ -187,10 +187,15 @@ impl Service {
         }
         let chance = attempt_chance(&request);
         let mut seconds = retries.base_s * power(retries.factor, request.retries);
-        if let End::RejectedBy(_, Some(retry_after_ns)) = end
+        let retry_after_s = match end {
+            End::RejectedBy(_, Some(retry_after_ns)) => Some(retry_after_ns as f64 * 1e-9),
+            End::RejectedBy(_, None) | End::StageFull(_) => retries.retry_after_default_s,
+            _ => None,
+        };
+        if let Some(retry_after_s) = retry_after_s
             && retries.honour_retry_after
         {
-            seconds = seconds.max(retry_after_ns as f64 * 1e-9);
+            seconds = seconds.max(retry_after_s);
         }
         if retries.jitter_share > 0.0 {
             seconds *= 1.0 + retries.jitter_share * chance.uniform(purpose::JITTER);

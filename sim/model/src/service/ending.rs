@@ -26,6 +26,8 @@ pub(super) struct Answer {
     waited: Span,
     /// It should have been reranked, and was not.
     rerank_skipped: bool,
+    /// Share of the level's right answers that stayed right on this one's way.
+    kept: f32,
 }
 
 impl Service {
@@ -38,6 +40,7 @@ impl Service {
         match self.stages[stage.index()] {
             StageState::Server(_) => self.server_done(now, id, stage, calendar),
             StageState::Slots(_) => self.slot_done(now, id, stage, calendar),
+            StageState::Providers(_) => self.provider_done(now, id, stage, calendar),
             StageState::Reranker(_) | StageState::Batching(_) => {}
         }
     }
@@ -113,6 +116,7 @@ impl Service {
         Answer {
             first_token: attempt.first_token.min(now),
             waited: attempt.waited,
+            kept: attempt.kept,
             rerank_skipped: attempt.level == Level::L1 && !attempt.reranked && self.has_rerank(attempt),
         }
     }
@@ -129,6 +133,11 @@ impl Service {
             Phase::Queued => {
                 self.governor.left(self.moment(now), id.ticket(), &policies::End::GONE);
                 self.left_queue(now, id);
+            }
+            Phase::Waiting(stage) | Phase::Serving(stage)
+                if matches!(self.stages[stage.index()], StageState::Providers(_)) =>
+            {
+                self.leave_providers(now, id, stage, calendar);
             }
             Phase::Waiting(stage) => {
                 let attempt = &self.attempts[id];
@@ -150,6 +159,7 @@ impl Service {
                     }
                     StageState::Reranker(_) => self.leave_reranker(now, stage, docs),
                     StageState::Batching(_) => self.abort_batching(now, id, stage, calendar),
+                    StageState::Providers(_) => {}
                 }
                 self.call_ended(now, id, false, false, calendar);
             }
@@ -166,7 +176,7 @@ impl Service {
                         self.fill_slots(now, stage, calendar);
                     }
                     // A batch that has begun runs to its end.
-                    StageState::Reranker(_) => {}
+                    StageState::Reranker(_) | StageState::Providers(_) => {}
                     StageState::Batching(_) => self.abort_batching(now, id, stage, calendar),
                 }
                 self.call_ended(now, id, false, false, calendar);
@@ -194,10 +204,11 @@ impl Service {
         }
         let (first_token, waited, skipped) =
             answer.map_or((now, Span::ZERO, false), |a| (a.first_token, a.waited, a.rerank_skipped));
+        let kept = answer.map_or(1.0, |a| a.kept);
         let ended = Ended {
             end: *end,
             level: *level,
-            right: answered && self.is_right(request, *level, skipped),
+            right: answered && self.is_right(request, *level, skipped, kept),
             in_time: self.plan.in_time.is_none_or(|limit| latency <= limit),
             counts: self.counts(request.born),
             in_window: self.counts(now) && now <= self.plan.end,
@@ -261,7 +272,7 @@ impl Service {
     }
 
     /// Whether an answer at this level is right: the request's luck against the level's quality.
-    fn is_right(&self, request: &Request, level: Level, rerank_skipped: bool) -> bool {
+    fn is_right(&self, request: &Request, level: Level, rerank_skipped: bool, kept: f32) -> bool {
         if level == Level::L3 && request.question == Question::New && self.faults.knowledge_base_stale() {
             return false;
         }
@@ -273,6 +284,9 @@ impl Service {
         };
         if rerank_skipped {
             share *= self.plan.kept_without_rerank;
+        }
+        if kept < 1.0 {
+            share *= f64::from(kept);
         }
         share >= 1.0 || request.chance.uniform(purpose::RIGHT) < share
     }

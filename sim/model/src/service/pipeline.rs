@@ -261,6 +261,11 @@ impl Service {
                     self.tasks.push_back(Task::Proceed(id));
                 }
             }
+            Phase::Waiting(stage) | Phase::Serving(stage)
+                if matches!(self.stages[stage.index()], StageState::Providers(_)) =>
+            {
+                self.provider_timer(now, id, stage, calendar);
+            }
             Phase::Waiting(stage) | Phase::Serving(stage) => {
                 if self.site_of(stage) == Some(Site::LlmCall) {
                     self.meter.now.llm_timeouts += 1;
@@ -321,6 +326,7 @@ impl Service {
 
     /// An attempt enters a stage: it is served, waits, or is turned away.
     fn enter_stage(&mut self, now: Time, id: AttemptId, stage: StageId, calendar: &mut Calendar<Event>) {
+        let asks_model = self.site_of(stage) == Some(Site::LlmCall);
         let attempt = &mut self.attempts[id];
         attempt.entered = now;
         if self.host.as_ref().is_some_and(|host| host.is_down(stage)) {
@@ -333,7 +339,7 @@ impl Service {
         if attempt.arrived >= self.plan.warm {
             self.measure.stages[stage.index()].offered += 1;
         }
-        if matches!(self.stages[stage.index()], StageState::Slots(_) | StageState::Batching(_)) {
+        if asks_model {
             // Of several model calls the last one speaks to the user: its first token counts.
             attempt.first_token = Time::MAX;
         }
@@ -342,6 +348,7 @@ impl Service {
             StageState::Reranker(s) => s.time_limit,
             StageState::Slots(s) => s.time_limit,
             StageState::Batching(s) => s.time_limit,
+            StageState::Providers(_) => None,
         };
         if let Some(limit) = limit {
             attempt.timer = Some(calendar.after(limit, Event::Timer(id)));
@@ -351,6 +358,7 @@ impl Service {
             StageState::Reranker(_) => self.enter_reranker(now, id, stage, calendar),
             StageState::Slots(_) => self.enter_slots(now, id, stage, calendar),
             StageState::Batching(_) => self.enter_batching(now, id, stage, calendar),
+            StageState::Providers(_) => self.enter_providers(now, id, stage, calendar),
         }
     }
 

@@ -55,7 +55,7 @@ impl Service {
                     busy += batching.running;
                     capacity += measure.capacity;
                 }
-                StageState::Server(_) | StageState::Reranker(_) => {}
+                StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => {}
             }
         }
         (capacity > 0).then(|| busy as f64 / capacity as f64)
@@ -66,6 +66,7 @@ impl Service {
         let engines = self.stages.iter().map(|state| match state {
             StageState::Slots(slots) => u64::from(slots.line.len()),
             StageState::Batching(batching) => batching.waiting,
+            StageState::Providers(providers) => providers.waiting.len() as u64,
             StageState::Server(_) | StageState::Reranker(_) => 0,
         });
         engines.sum()
