@@ -39,6 +39,8 @@ use tickets::{Slot, Standing, Tickets};
 
 /// Most admission modules: a bit each in an attempt's set of permits, and a few for other gates.
 pub const MOST_ADMISSION_MODULES: usize = 32;
+/// Not a module: what a call waits at that is held back until its turn.
+const UNIT_TURN: u8 = 57;
 /// The number of documents, where modules are told apart by a number.
 const UNIT_TOP_K: u8 = 58;
 /// The cache as last resort, likewise.
@@ -153,7 +155,8 @@ impl Governor {
             let unit = self.sites[Site::Front.index()].prompt[index];
             let module = &mut self.units[usize::from(unit)];
             match module.state.ask(now, module.key.of(request), request, signals) {
-                Verdict::Pass => {}
+                // No module at the front asks to wait: their checks see to it.
+                Verdict::Pass | Verdict::Wait(_) => {}
                 Verdict::Hold => held |= 1 << unit,
                 Verdict::Refuse(refusal) => return self.turn_away(now, held, request, unit, &refusal),
             }
@@ -313,6 +316,14 @@ impl Governor {
     /// The level at which the ladder stood when it was last read.
     pub fn levels_now(&self) -> Level {
         self.ladder.last()
+    }
+
+    /// The share of its capacity, 0 to 1, that the emptiest bucket at the front holds now; `None`: there
+    /// is no bucket, or none was asked yet. Reading it changes nothing.
+    pub fn token_balance(&self, now: Moment, signals: &Signals) -> Option<f64> {
+        let front = &self.sites[Site::Front.index()];
+        let here = |unit: &u8| self.units.get(usize::from(*unit))?.state.balance(now, signals);
+        front.prompt.iter().filter_map(here).reduce(f64::min)
     }
 
     /// How many permits a gate of `admission` has out for one value of its key (0 for a global gate);
