@@ -8,6 +8,7 @@
 //! | `pipeline` | the way of an attempt through gates and stages |
 //! | `stations` | server stations and the reranker |
 //! | `engines` | the two LLM engines, and device memory that runs out |
+//! | `roles` | what servers do beside taking time: cache, rules, hand-offs |
 //! | `providers` | external providers, and the walk from one to the next |
 //! | `ending` | ends of attempts and requests, and what they give back |
 //! | `signals` | samples, ticks, and the timeline |
@@ -30,6 +31,9 @@ mod pipeline;
 mod providers;
 #[cfg(test)]
 mod providers_tests;
+mod roles;
+#[cfg(test)]
+mod roles_tests;
 mod signals;
 mod stations;
 #[cfg(test)]
@@ -160,6 +164,10 @@ pub(crate) struct Plan {
     pub(crate) retries: Option<crate::scenario::Retries>,
     pub(crate) quality: [LevelQuality; 4],
     pub(crate) kept_without_rerank: f64,
+    /// Share of right answers at L1 that stay right with so many documents; between points linear.
+    pub(crate) recall: Vec<(f64, f64)>,
+    /// The first semantic cache: the last resort of attempts that have asked none.
+    pub(crate) last_resort: Option<StageId>,
     pub(crate) warm: Time,
     pub(crate) end: Time,
     pub(crate) empty_cache: Vec<Option<Span>>,
