@@ -17,6 +17,7 @@
 //! The state is plain data: a governor that is saved and restored goes on as if nothing had happened.
 
 mod calls;
+mod expected_wait;
 mod explain;
 mod routes;
 pub(crate) mod tickets;
@@ -91,6 +92,7 @@ pub struct Governor {
     evidence: Vec<Option<explain::Evidence>>,
     last: Reason,
     lost: Lost,
+    pace: expected_wait::Pace,
 }
 
 impl Governor {
@@ -130,6 +132,7 @@ impl Governor {
             evidence: vec![None; Reason::COUNT],
             last: Reason::Normal,
             lost: Lost::default(),
+            pace: expected_wait::Pace::default(),
             policy: policy.clone(),
         })
     }
@@ -201,6 +204,7 @@ impl Governor {
                 Popped::ServeAt(ticket, level, why) => (ticket, Some((level, why))),
                 Popped::Nothing => return Next::Idle,
             };
+            self.pace.served(now, queue.queued());
             let (mut level, mut why) = self.read_ladder(now, signals);
             if let Some((at_best, compared)) = at_best
                 && at_best > level
@@ -264,13 +268,17 @@ impl Governor {
 
     /// How often [`Governor::tick`] wants to be called, in nanoseconds; `None`: not at all.
     pub fn tick_period_ns(&self) -> Option<u64> {
-        self.ladder.reads_signals().then_some(TICK_NS)
+        let queue_reads = self.queue.as_ref().is_some_and(queueing::State::reads_signals);
+        (self.ladder.reads_signals() || queue_reads).then_some(TICK_NS)
     }
 
-    /// Lets what has a clock of its own run: the ladder, which follows its signals also while nothing
-    /// arrives. What it brought is added to `ticked`.
+    /// Lets what has a clock of its own run: the ladder and the queue, which follow their signals also
+    /// while nothing arrives. What it brought is added to `ticked`.
     pub fn tick(&mut self, now: Moment, signals: &Signals, _ticked: &mut Ticked) {
         self.read_ladder(now, signals);
+        if let Some(queue) = &mut self.queue {
+            queue.tick(now, signals, &mut self.tickets);
+        }
     }
 
     /// How many wait in the queue with this index.
@@ -333,7 +341,7 @@ impl Governor {
 
     fn adopt(&mut self, now: Moment, policy: Policy) {
         for (unit, parameters) in self.units.iter_mut().zip(policy.admission.values()) {
-            unit.state.adopt(parameters);
+            unit.state.adopt(now, parameters);
         }
         if let (Some(queue), Some(parameters)) = (&mut self.queue, &policy.queue) {
             queue.adopt(parameters);

@@ -7,7 +7,8 @@
 //! | `clients` | births, people who give up and ask again, retries by client code |
 //! | `pipeline` | the way of an attempt through gates and stages |
 //! | `stations` | server stations and the reranker |
-//! | `engines` | the two LLM engines, and device memory that runs out |
+//! | `engines` | the two LLM engines |
+//! | `out_of_memory` | device memory that runs out |
 //! | `roles` | what servers do beside taking time: cache, rules, hand-offs |
 //! | `providers` | external providers, and the walk from one to the next |
 //! | `ending` | ends of attempts and requests, and what they give back |
@@ -27,6 +28,7 @@ mod ending;
 mod engines;
 mod faults;
 mod host;
+mod out_of_memory;
 mod pipeline;
 mod providers;
 #[cfg(test)]
@@ -56,7 +58,7 @@ use crate::outcome::{Digest, End, Tally};
 use crate::scenario::{LevelQuality, PatienceUntil};
 use crate::spans::Spans;
 use crate::stages::reranker::RerankStage;
-use crate::stages::server::ServerStage;
+use crate::stages::server::{Role, ServerStage};
 use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{Calendar, Handle, Sampler, Span, Stream, Time, TimeWeighted, Welford, World};
@@ -373,6 +375,28 @@ impl Service {
     /// Requests in the system.
     pub fn in_system(&self) -> u64 {
         self.present
+    }
+
+    /// The classes with most questions that no rule matched in the last hour, with their counts, over all
+    /// knowledge bases: what an alert on the share of L3 shows as its cause. At most `most`.
+    pub fn most_unmatched(&self, now: Time, most: usize) -> Vec<(u16, u32)> {
+        let bases = self.stages.iter().filter_map(|state| match state {
+            StageState::Server(server) => match &server.role {
+                Role::Rules(knowledge) => Some(knowledge),
+                _ => None,
+            },
+            _ => None,
+        });
+        let mut counts: Vec<(u16, u32)> = Vec::new();
+        for (class, n) in bases.flat_map(|knowledge| knowledge.unmatched_in_hour(now)) {
+            match counts.iter_mut().find(|known| known.0 == class) {
+                Some(known) => known.1 += n,
+                None => counts.push((class, n)),
+            }
+        }
+        counts.sort_by_key(|&(class, n)| (std::cmp::Reverse(n), class));
+        counts.truncate(most);
+        counts
     }
 
     /// The level at which the governor answers now.

@@ -303,6 +303,10 @@ pub struct Retries {
     /// Wait at least as long as the server's Retry-After says.
     #[serde(default = "yes")]
     pub honour_retry_after: bool,
+    /// Try again also after a time-out and when an answer broke off; if not, only after a refusal, which
+    /// cost the service nothing.
+    #[serde(default = "yes")]
+    pub after_failures: bool,
     /// Taken for the Retry-After of a refusal that has none, seconds; absent: the back-off alone counts.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 86_400.0))]

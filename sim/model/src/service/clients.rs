@@ -177,8 +177,11 @@ impl Service {
         calendar: &mut Calendar<Event>,
     ) -> Option<()> {
         let retries = self.plan.retries.as_ref()?;
-        let worth_it =
-            matches!(end, End::RejectedBy(..) | End::StageFull(_) | End::TimedOut | End::Failed(_));
+        let worth_it = match end {
+            End::RejectedBy(..) | End::StageFull(_) => true,
+            End::TimedOut | End::Failed(_) => retries.after_failures,
+            End::Answered | End::Abandoned => false,
+        };
         if !worth_it || view.write || request.retries >= retries.at_most {
             return None;
         }

@@ -203,18 +203,22 @@ impl Service {
         let mut held = 0.0;
         if let Some(device) = device {
             let memory = &mut self.devices[device.0 as usize];
-            if !memory.fits(now, workspace) {
+            if memory.fits(now, workspace) {
+                held = workspace;
+            } else {
                 memory.failures += 1;
                 self.measure.out_of_memory += 1;
-                self.fail_batch(now, stage, gpu, batch, calendar);
-                return;
+                // The GPU is busy with the attempt: were it idle at once, one full device would draw the
+                // whole line and fail it.
+                docs = 0;
+                self.fail_batch(now, &mut batch, calendar);
             }
+            let memory = &mut self.devices[device.0 as usize];
             if memory.llm_busy > 0 {
                 slowdown *= memory.interference;
             }
             memory.rerank_busy += 1;
-            memory.take(now, workspace, 0.0);
-            held = workspace;
+            memory.take(now, held, 0.0);
             self.watch_memory(now, device, calendar);
         }
         let reranker = self.reranker(stage);
@@ -225,26 +229,13 @@ impl Service {
         reranker.gpus[gpu as usize].done = Some(done);
     }
 
-    /// A batch for which there is no memory: its calls fail, its GPU is idle again.
-    fn fail_batch(
-        &mut self,
-        now: Time,
-        stage: StageId,
-        gpu: u32,
-        mut batch: Vec<(AttemptId, u8)>,
-        calendar: &mut Calendar<Event>,
-    ) {
-        for &(id, _) in &batch {
+    /// A batch for which there is no memory: its calls fail.
+    fn fail_batch(&mut self, now: Time, batch: &mut Vec<(AttemptId, u8)>, calendar: &mut Calendar<Event>) {
+        for (id, _) in batch.drain(..) {
             self.call_ended(now, id, false, false, calendar);
             self.attempts[id].phase = Phase::Between;
             self.tasks.push_back(Task::Finish(id, End::Failed(Failure::OutOfMemory)));
         }
-        batch.clear();
-        let reranker = self.reranker(stage);
-        reranker.gpus[gpu as usize].batch = batch;
-        reranker.idle.push_back(gpu);
-        let busy = reranker.busy();
-        self.measure.stages[stage.index()].busy.set(now, busy);
     }
 
     /// A rerank GPU is lost, and its batch with it; or it is back.

@@ -71,24 +71,30 @@ impl Knowledge {
     }
 
     fn turn(&mut self, now: Time) {
-        let part = (now.as_secs_f64() / PART_S) as u64;
+        let part = part_of(now);
         for old in (self.part + 1..=part).take(PARTS) {
             self.parts[(old % PARTS as u64) as usize].fill(0);
         }
         self.part = self.part.max(part);
     }
 
-    /// The classes with most unmatched questions in the last hour, with their counts; at most `most`.
-    pub(crate) fn most_unmatched(&mut self, now: Time, most: usize) -> Vec<(u16, u32)> {
-        self.turn(now);
-        let sum = |class: usize| self.parts.iter().map(|part| part[class]).sum::<u32>();
-        let mut counts: Vec<_> =
-            (0..self.unmatched_by_class.len()).map(|class| (class as u16, sum(class))).collect();
-        counts.retain(|(_, n)| *n > 0);
-        counts.sort_by_key(|&(class, n)| (std::cmp::Reverse(n), class));
-        counts.truncate(most);
-        counts
+    /// Unmatched questions of the last hour, by class; classes without any are left out.
+    pub(crate) fn unmatched_in_hour(&self, now: Time) -> Vec<(u16, u32)> {
+        // Parts that have not been used again yet may be of an earlier hour.
+        let oldest = (part_of(now) + 1).saturating_sub(PARTS as u64);
+        let first = (self.part + 1).saturating_sub(PARTS as u64).max(oldest);
+        let sum = |class: usize| -> u32 {
+            (first..=self.part).map(|part| self.parts[(part % PARTS as u64) as usize][class]).sum()
+        };
+        (0..self.unmatched_by_class.len())
+            .map(|class| (class as u16, sum(class)))
+            .filter(|(_, n)| *n > 0)
+            .collect()
     }
+}
+
+fn part_of(now: Time) -> u64 {
+    (now.as_secs_f64() / PART_S) as u64
 }
 
 #[cfg(test)]
@@ -122,16 +128,16 @@ mod tests {
     }
 
     #[test]
-    fn the_most_frequent_unmatched_classes_of_the_last_hour() {
+    fn unmatched_questions_of_the_last_hour_are_counted_by_class() {
         let mut base = Knowledge::new(&KnowledgeBase::default(), 4);
         for (seconds, class, times) in [(10.0, 0, 5), (1900.0, 2, 3), (2000.0, 1, 3), (3000.0, 3, 1)] {
             for _ in 0..times {
                 base.note_unmatched(at(seconds), class, true);
             }
         }
-        assert_eq!(base.most_unmatched(at(3599.0), 3), [(0, 5), (1, 3), (2, 3)]);
-        assert_eq!(base.most_unmatched(at(3600.0), 3), [(1, 3), (2, 3), (3, 1)]);
-        assert_eq!(base.most_unmatched(at(1e6), 3), []);
+        assert_eq!(base.unmatched_in_hour(at(3599.0)), [(0, 5), (1, 3), (2, 3), (3, 1)]);
+        assert_eq!(base.unmatched_in_hour(at(3600.0)), [(1, 3), (2, 3), (3, 1)]);
+        assert_eq!(base.unmatched_in_hour(at(1e6)), []);
         assert_eq!(base.unmatched_by_class, [5, 3, 3, 1]);
     }
 }
