@@ -98,6 +98,10 @@ pub(crate) struct Attempt {
     pub(crate) growth_gb_per_s: f64,
     /// Share of its level's right answers that stay right on its way: what providers and documents lose.
     pub(crate) kept: f32,
+    /// Answered from a cache: whether rightly.
+    pub(crate) cached: Option<bool>,
+    /// The cache that it has asked.
+    pub(crate) missed_at: Option<StageId>,
     /// Its stay at external providers.
     pub(crate) visit: Option<Box<ProviderVisit>>,
     /// End of its service at a stage.
@@ -163,6 +167,8 @@ impl Attempts {
             held_gb: 0.0,
             growth_gb_per_s: 0.0,
             kept: 1.0,
+            cached: None,
+            missed_at: None,
             visit: None,
             done: None,
             timer: None,

@@ -2,9 +2,10 @@
 //!
 //! A metric that a run could not produce is absent with a reason, never 0.
 
-use crate::llm::providers::ProviderState;
+mod of_stages;
+
 use crate::measure::{Group, StageMeasure};
-use crate::scenario::{Loaded, Stage};
+use crate::scenario::Loaded;
 use crate::service::{Replicas, Scaler, Service, StageState};
 use forebay_engine::{Histogram, Span};
 use indexmap::IndexMap;
@@ -115,10 +116,8 @@ pub(crate) fn total(service: &Service, loaded: &Loaded) -> Metrics {
         jain(&measure.by.tenant),
         "there is one tenant, or more than get a breakdown, or nobody asked",
     );
-    sheet.maybe("cost", "", provider_cost(service), "the scenario gives no prices");
+    of_stages::total(&mut sheet, service);
     for (name, reason) in [
-        ("cache_hit_rate", "the scenario has no semantic cache"),
-        ("cache_wrong_rate", "the scenario has no semantic cache"),
         ("csat", "the scenario gives no satisfaction model"),
         ("value", "the scenario gives no business value"),
         ("recovery_s", "the scenario has no fault or surge to recover from"),
@@ -126,16 +125,6 @@ pub(crate) fn total(service: &Service, loaded: &Loaded) -> Metrics {
         sheet.maybe(name, "", None, reason);
     }
     sheet.0
-}
-
-/// What the calls of external providers cost, in the currency of their prices; `None`: there is none with a
-/// price.
-fn provider_cost(service: &Service) -> Option<f64> {
-    let priced = |state: &StageState| match state {
-        StageState::Providers(providers) => providers.list.iter().any(ProviderState::has_price),
-        _ => false,
-    };
-    service.stages.iter().any(priced).then_some(service.measure.provider_cost)
 }
 
 fn memory_metrics(sheet: &mut Sheet, service: &Service) {
@@ -234,25 +223,6 @@ fn stage_metrics(measure: &StageMeasure, bounded: bool) -> Metrics {
     sheet.0
 }
 
-/// Metrics of one provider of a stage.
-fn provider_metrics(provider: &ProviderState) -> Metrics {
-    let counts = &provider.counts;
-    let no_calls = "no call came to this provider";
-    let mut sheet = Sheet::new();
-    sheet.put("calls", "", counts.calls as f64);
-    for (name, n) in [
-        ("answered_share", counts.answered),
-        ("refused_share", counts.refused),
-        ("failed_share", counts.failed),
-        ("timed_out_share", counts.timed_out),
-    ] {
-        sheet.maybe(name, "", share(n, counts.calls), no_calls);
-    }
-    let cost = provider.has_price().then_some(counts.cost);
-    sheet.maybe("cost", "", cost, "the scenario gives no price for this provider");
-    sheet.0
-}
-
 /// Metrics by class, tier, level, endpoint, tenant and stage.
 pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String, IndexMap<String, Metrics>> {
     let scenario = &loaded.scenario;
@@ -295,13 +265,10 @@ pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String,
             sheet.put("replicas_max", "", replicas.max);
             sheet.put("replica_hours", "h", replicas.hours);
         }
+        of_stages::own(&mut sheet, &service.stages[index], loaded);
         stages.insert(name.clone(), sheet.0);
-    }
-    for ((name, stage), state) in scenario.stages.iter().zip(&service.stages) {
-        if let (Stage::Providers(stage), StageState::Providers(state)) = (stage, state) {
-            for (provider, state) in stage.providers.keys().zip(&state.list) {
-                stages.insert(format!("{name}.{provider}"), provider_metrics(state));
-            }
+        for (part, metrics) in of_stages::parts(service, loaded, index) {
+            stages.insert(format!("{name}.{part}"), metrics);
         }
     }
     all.insert("stage".to_owned(), stages);

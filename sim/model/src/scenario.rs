@@ -5,7 +5,9 @@
 //! user sees. Units are in the names. What a scenario says beyond single values (names that must exist,
 //! shares that must add up, call graphs that must end) is held by `check`.
 
+pub mod agents;
 pub mod autoscale;
+pub mod cache;
 pub(crate) mod check;
 pub mod faults;
 pub(crate) mod graph;
@@ -13,15 +15,19 @@ pub mod host;
 pub mod load;
 pub mod objective;
 pub mod providers;
+pub mod rules;
 pub mod service;
 pub mod telemetry;
 pub mod workload;
 
+pub use agents::{Agents, Summary};
 pub use autoscale::{Autoscale, ScaleBy};
+pub use cache::{KeywordCheck, Pools, Questions, SemanticCache};
 pub use faults::Fault;
 pub use host::Host;
 pub use load::{Inputs, Loaded};
 pub use providers::{Provider, Providers};
+pub use rules::{KnowledgeBase, OnNoMatch, Rules};
 pub use service::{
     Allocator, Clock, Device, Endpoint, Gateway, LlmBatching, LlmSlots, OnOutOfMemory, OnTimeLimit, Reranker,
     Routing, Server, SlotMemory, Stage, VectorStore,
@@ -145,6 +151,9 @@ pub struct Quality {
     pub l4: LevelQuality,
     /// Share of the right answers at L1 that stay right when reranking was skipped.
     pub kept_without_rerank: Share,
+    /// Points `[documents, share]`, in order of documents: share of the right answers at L1 that stay right
+    /// when so many are retrieved; between them it is linear, outside it stays. Empty: all.
+    pub recall_points: Vec<(f64, f64)>,
 }
 
 /// Shares of right answers of one level, by the kind of question.

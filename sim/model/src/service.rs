@@ -9,6 +9,7 @@
 //! | `stations` | server stations and the reranker |
 //! | `engines` | the two LLM engines |
 //! | `out_of_memory` | device memory that runs out |
+//! | `roles` | what servers do beside taking time: cache, rules, hand-offs |
 //! | `providers` | external providers, and the walk from one to the next |
 //! | `ending` | ends of attempts and requests, and what they give back |
 //! | `signals` | samples, ticks, and the timeline |
@@ -32,6 +33,9 @@ mod pipeline;
 mod providers;
 #[cfg(test)]
 mod providers_tests;
+mod roles;
+#[cfg(test)]
+mod roles_tests;
 mod signals;
 mod stations;
 #[cfg(test)]
@@ -54,7 +58,7 @@ use crate::outcome::{Digest, End, Tally};
 use crate::scenario::{LevelQuality, PatienceUntil};
 use crate::spans::Spans;
 use crate::stages::reranker::RerankStage;
-use crate::stages::server::ServerStage;
+use crate::stages::server::{Role, ServerStage};
 use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{Calendar, Handle, Sampler, Span, Stream, Time, TimeWeighted, Welford, World};
@@ -162,6 +166,10 @@ pub(crate) struct Plan {
     pub(crate) retries: Option<crate::scenario::Retries>,
     pub(crate) quality: [LevelQuality; 4],
     pub(crate) kept_without_rerank: f64,
+    /// Share of right answers at L1 that stay right with so many documents; between points linear.
+    pub(crate) recall: Vec<(f64, f64)>,
+    /// The first semantic cache: the last resort of attempts that have asked none.
+    pub(crate) last_resort: Option<StageId>,
     pub(crate) warm: Time,
     pub(crate) end: Time,
     pub(crate) empty_cache: Vec<Option<Span>>,
@@ -367,6 +375,28 @@ impl Service {
     /// Requests in the system.
     pub fn in_system(&self) -> u64 {
         self.present
+    }
+
+    /// The classes with most questions that no rule matched in the last hour, with their counts, over all
+    /// knowledge bases: what an alert on the share of L3 shows as its cause. At most `most`.
+    pub fn most_unmatched(&self, now: Time, most: usize) -> Vec<(u16, u32)> {
+        let bases = self.stages.iter().filter_map(|state| match state {
+            StageState::Server(server) => match &server.role {
+                Role::Rules(knowledge) => Some(knowledge),
+                _ => None,
+            },
+            _ => None,
+        });
+        let mut counts: Vec<(u16, u32)> = Vec::new();
+        for (class, n) in bases.flat_map(|knowledge| knowledge.unmatched_in_hour(now)) {
+            match counts.iter_mut().find(|known| known.0 == class) {
+                Some(known) => known.1 += n,
+                None => counts.push((class, n)),
+            }
+        }
+        counts.sort_by_key(|&(class, n)| (std::cmp::Reverse(n), class));
+        counts.truncate(most);
+        counts
     }
 
     /// The level at which the governor answers now.

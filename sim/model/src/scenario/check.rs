@@ -3,6 +3,7 @@
 
 mod faults;
 mod providers;
+mod roles;
 mod scaling;
 mod sources;
 
@@ -27,6 +28,8 @@ pub(crate) fn check(document: &Document<Scenario>) -> Found {
     stages(document, &mut found);
     scaling::hold(document, &mut found);
     faults::hold(document, &mut found);
+    roles::recall(document, &mut found);
+    roles::last_resort(document, &mut found);
     objective(document, &mut found);
     if found.is_empty()
         && let Err(error) = Governor::new(&document.value.policy)
@@ -336,8 +339,11 @@ fn stages(document: &Document<Scenario>, found: &mut Found) {
         let path = format!("stages.{name}");
         let at = |field: &str| format!("{path}.{field}");
         match stage {
-            Stage::Server(s) | Stage::Embedder(s) | Stage::Rules(s) => {
+            Stage::Server(s) | Stage::Embedder(s) => {
                 dist(document, &at("service_s"), &s.service_s, found);
+            }
+            Stage::Rules(_) | Stage::SemanticCache(_) | Stage::Agents(_) => {
+                roles::holds(document, &path, stage, found);
             }
             Stage::VectorStore(s) => dist(document, &at("base_s"), &s.base_s, found),
             Stage::Reranker(s) => {

@@ -1,6 +1,6 @@
 //! The service: gateway, endpoints with their call graphs, stages, and GPU devices.
 
-use super::{Autoscale, Host, Inputs, Providers};
+use super::{Agents, Autoscale, Host, Inputs, Providers, Rules, SemanticCache};
 use crate::llm::batching::{BatchingConfig, IterationCost, QueueOrder};
 use forebay_engine::Dist;
 use schemars::JsonSchema;
@@ -84,7 +84,7 @@ pub enum Stage {
     /// Embedding service: parallel workers with one queue.
     Embedder(Server),
     /// FAQ rules on CPU workers, or the making of a hand-off.
-    Rules(Server),
+    Rules(Rules),
     /// Vector store behind a connection pool.
     VectorStore(VectorStore),
     /// Reranker that serves batches on GPUs.
@@ -95,6 +95,10 @@ pub enum Stage {
     LlmBatching(LlmBatching),
     /// External providers of model answers, with fail-over between them.
     Providers(Providers),
+    /// Semantic cache: answers found again by the likeness of questions.
+    SemanticCache(SemanticCache),
+    /// People who take hand-offs.
+    Agents(Agents),
 }
 
 /// Parallel servers with one queue, first come first served.
@@ -435,7 +439,9 @@ impl Stage {
             | Self::VectorStore(_)
             | Self::Reranker(_)
             | Self::LlmSlots(_)
-            | Self::LlmBatching(_) => Vec::new(),
+            | Self::LlmBatching(_)
+            | Self::SemanticCache(_)
+            | Self::Agents(_) => Vec::new(),
             Self::Providers(stage) => stage.providers.keys().map(String::as_str).collect(),
         }
     }
@@ -450,7 +456,9 @@ impl Stage {
             | Self::Embedder(_)
             | Self::Rules(_)
             | Self::VectorStore(_)
-            | Self::Providers(_) => None,
+            | Self::Providers(_)
+            | Self::SemanticCache(_)
+            | Self::Agents(_) => None,
         }
     }
 }

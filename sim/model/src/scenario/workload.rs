@@ -1,5 +1,6 @@
 //! Who asks, and when: sources of arrivals, request classes, the population, and how people behave.
 
+use super::Questions;
 use crate::trace::Columns;
 use forebay_engine::Dist;
 use indexmap::IndexMap;
@@ -21,6 +22,9 @@ pub struct Workload {
     /// The users.
     #[serde(default)]
     pub population: Population,
+    /// What they ask, as a semantic cache sees it.
+    #[serde(default)]
+    pub questions: Questions,
     /// How long people wait, and whether they send again.
     #[serde(default)]
     pub people: People,

@@ -28,6 +28,8 @@ pub(super) struct Answer {
     rerank_skipped: bool,
     /// Share of the level's right answers that stayed right on this one's way.
     kept: f32,
+    /// It came from a cache: whether rightly.
+    cached: Option<bool>,
 }
 
 impl Service {
@@ -67,6 +69,9 @@ impl Service {
             calendar.cancel(handle);
         }
         let (request, view, level, orphan) = (attempt.request, attempt.view, attempt.level, attempt.orphan);
+        if end == End::Answered {
+            self.remember(now, id);
+        }
         let answer = (end == End::Answered).then(|| self.answer(id, now));
         self.spans.tell(|spans| spans.ended(now, id, end, level));
         if self.attempts[id].holds_slot {
@@ -106,7 +111,9 @@ impl Service {
             End::Abandoned => Outcome::Gone,
             End::Failed(_) => Outcome::Failed,
         };
-        let by_model = outcome == Outcome::Answered && matches!(attempt.level, Level::L1 | Level::L2);
+        let by_model = outcome == Outcome::Answered
+            && attempt.cached.is_none()
+            && matches!(attempt.level, Level::L1 | Level::L2);
         let tokens = by_model.then(|| self.prompt_tokens(id).saturating_add(attempt.request.tokens_out));
         policies::End { outcome, tokens, latency_ns: now.since(attempt.arrived).as_nanos() }
     }
@@ -117,13 +124,15 @@ impl Service {
             first_token: attempt.first_token.min(now),
             waited: attempt.waited,
             kept: attempt.kept,
-            rerank_skipped: attempt.level == Level::L1 && !attempt.reranked && self.has_rerank(attempt),
+            cached: attempt.cached,
+            rerank_skipped: self.rerank_was_skipped(attempt),
         }
     }
 
-    fn has_rerank(&self, attempt: &Attempt) -> bool {
+    /// It should have been reranked, and was not.
+    pub(super) fn rerank_was_skipped(&self, attempt: &Attempt) -> bool {
         let endpoint = &self.plan.endpoints[usize::from(attempt.view.endpoint)];
-        endpoint.reranks
+        attempt.level == Level::L1 && !attempt.reranked && attempt.cached.is_none() && endpoint.reranks
     }
 
     /// Takes an attempt out of wherever it is.
@@ -194,8 +203,9 @@ impl Service {
         measure.in_system.set(now, self.present);
         measure.presence.set(now, self.present);
         measure.sojourn_ns += u128::from(latency.as_nanos());
-        measure.tally.count(*end, *level);
-        measure.digest.fold_end(request.index, *end, *level, now.as_nanos());
+        let cached = answer.and_then(|answer| answer.cached);
+        measure.tally.count(*end, *level, cached.is_some());
+        measure.digest.fold_end(request.index, *end, *level, cached.is_some(), now.as_nanos());
         let answered = *end == End::Answered;
         self.meter.now.ended += 1;
         self.meter.now.errors += u64::from(!answered);
@@ -208,7 +218,8 @@ impl Service {
         let ended = Ended {
             end: *end,
             level: *level,
-            right: answered && self.is_right(request, *level, skipped, kept),
+            cached: cached.is_some(),
+            right: answered && cached.unwrap_or_else(|| self.is_right(request, *level, skipped, kept)),
             in_time: self.plan.in_time.is_none_or(|limit| latency <= limit),
             counts: self.counts(request.born),
             in_window: self.counts(now) && now <= self.plan.end,
@@ -219,7 +230,7 @@ impl Service {
         self.timeline.record(&ended);
         let seen = answer.map(|answer| answer.first_token);
         self.spans.tell(|spans| spans.recorded(now, request.index, &ended, seen));
-        if ended.counts && answered && *level == Level::L1 {
+        if ended.counts && answered && *level == Level::L1 && !ended.cached {
             let reranks = self.plan.endpoints[usize::from(view.endpoint)].reranks;
             self.measure.rerank_wanted += u64::from(reranks);
             self.measure.rerank_skipped += u64::from(skipped);
@@ -256,12 +267,14 @@ impl Service {
         if ended.end != End::Answered {
             return;
         }
-        by.level[ended.level.index()].record(ended);
+        if !ended.cached {
+            by.level[ended.level.index()].record(ended);
+        }
         if !ended.counts {
             return;
         }
         measure.latency_s.add(ended.latency.as_secs_f64());
-        if matches!(ended.level, Level::L1 | Level::L2) {
+        if matches!(ended.level, Level::L1 | Level::L2) && !ended.cached {
             measure.tokens_in += u64::from(view.tokens_in);
             measure.tokens_out += u64::from(request.tokens_out);
             if request.tokens_out > 1 && first_token < now {
@@ -272,7 +285,7 @@ impl Service {
     }
 
     /// Whether an answer at this level is right: the request's luck against the level's quality.
-    fn is_right(&self, request: &Request, level: Level, rerank_skipped: bool, kept: f32) -> bool {
+    pub(super) fn is_right(&self, request: &Request, level: Level, rerank_skipped: bool, kept: f32) -> bool {
         if level == Level::L3 && request.question == Question::New && self.faults.knowledge_base_stale() {
             return false;
         }

@@ -48,7 +48,7 @@ impl Service {
             let waiting = u64::from(slots.line.len());
             self.measure.stages[stage.index()].queue.set(now, waiting);
         } else {
-            self.turn_away(id, stage);
+            self.turn_away(now, id, stage);
         }
     }
 
@@ -281,7 +281,7 @@ impl Service {
         let (tokens_out, class) = (attempt.request.tokens_out, attempt.view.class);
         let batching = self.batching(stage);
         if batching.calls >= batching.max_calls {
-            self.turn_away(id, stage);
+            self.turn_away(now, id, stage);
             return;
         }
         let Some(replica) = batching.router.pick() else {

@@ -31,10 +31,14 @@ impl Service {
         let answer = self.governor.arrived(self.moment(now), &view, &self.signals);
         self.spans.tell(|spans| spans.arrived(now, id, answer, &self.governor));
         match answer {
-            Arrival::Admit => self.start(now, id, ((Level::L1, Reason::Normal), None), true, calendar),
+            Arrival::Admit => {
+                let top_k = self.governor.top_k(self.moment(now), &self.signals);
+                self.start(now, id, ((Level::L1, Reason::Normal), top_k), true, calendar);
+            }
             // Rules and hand-offs need no slot of the executor, nor does a light path without a queue.
             Arrival::Degrade { level, why } => {
-                self.start(now, id, ((level, why), None), level == Level::L2, calendar);
+                let top_k = self.governor.top_k(self.moment(now), &self.signals);
+                self.start(now, id, ((level, why), top_k), level == Level::L2, calendar);
             }
             Arrival::Queue { .. } => {
                 self.executor.measure.queue.set(now, self.governor.queued() as u64);
@@ -124,11 +128,16 @@ impl Service {
         (attempt.level, attempt.why) = (endpoint.taken[at.0.index()], at.1);
         attempt.step = 0;
         attempt.phase = Phase::Between;
+        // A path without documents stays without.
+        let top_k = top_k.filter(|_| endpoint.documents > 0);
         attempt.docs = match attempt.level {
             Level::L1 => top_k.unwrap_or(endpoint.documents),
             Level::L2 => top_k.map_or(endpoint.documents_l2, |k| k.min(endpoint.documents_l2)),
             Level::L3 | Level::L4 => 0,
         };
+        if attempt.level == Level::L1 && !self.plan.recall.is_empty() {
+            attempt.kept *= recall(&self.plan.recall, attempt.docs);
+        }
         self.spans.tell(|spans| spans.started(id, attempt));
         if takes_slot {
             attempt.holds_slot = true;
@@ -271,7 +280,9 @@ impl Service {
                     self.meter.now.llm_timeouts += 1;
                 }
                 self.call_ended(now, id, false, true, calendar);
-                if !self.goes_on_without_rerank(now, id, stage) {
+                if self.site_of(stage) == Some(Site::LlmCall) {
+                    self.end_without_model(now, id, End::TimedOut);
+                } else if !self.goes_on_without_rerank(now, id, stage) {
                     self.tasks.push_back(Task::Finish(id, End::TimedOut));
                 }
             }
@@ -363,13 +374,17 @@ impl Service {
     }
 
     /// A stage has no room for the call.
-    pub(super) fn turn_away(&mut self, id: AttemptId, stage: StageId) {
+    pub(super) fn turn_away(&mut self, now: Time, id: AttemptId, stage: StageId) {
         let attempt = &mut self.attempts[id];
         attempt.phase = Phase::Between;
         if attempt.arrived >= self.plan.warm {
             self.measure.stages[stage.index()].turned_away += 1;
         }
-        self.tasks.push_back(Task::Finish(id, End::StageFull(stage.0)));
+        if self.site_of(stage) == Some(Site::LlmCall) {
+            self.end_without_model(now, id, End::StageFull(stage.0));
+        } else {
+            self.tasks.push_back(Task::Finish(id, End::StageFull(stage.0)));
+        }
     }
 
     /// The call's wait at a stage is over and its service begins.
@@ -408,4 +423,19 @@ impl Service {
         let of_documents = endpoint.tokens_per_document.saturating_mul(u32::from(attempt.docs));
         attempt.view.tokens_in.saturating_add(of_documents)
     }
+}
+
+/// Share of right answers that stay right with so many documents.
+fn recall(points: &[(f64, f64)], documents: u16) -> f32 {
+    let documents = f64::from(documents);
+    let after = points.iter().position(|point| point.0 >= documents);
+    let share = match after {
+        None => points[points.len() - 1].1,
+        Some(0) => points[0].1,
+        Some(index) => {
+            let ((from, low), (to, high)) = (points[index - 1], points[index]);
+            low + (high - low) * (documents - from) / (to - from)
+        }
+    };
+    share as f32
 }

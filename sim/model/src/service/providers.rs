@@ -48,11 +48,6 @@ impl Service {
         self.attempts[id].visit.as_mut().expect("an attempt at a stage of providers has a visit")
     }
 
-    /// The nearest cached answer stands in for the model's, if the policy allows it and there is one.
-    fn last_resort(&mut self, _now: Time, _id: AttemptId) -> bool {
-        false
-    }
-
     pub(super) fn enter_providers(
         &mut self,
         now: Time,
@@ -98,12 +93,7 @@ impl Service {
             }
             Route::LastResort { why, retry_after_ns } => {
                 self.leave_providers(now, id, stage, calendar);
-                let end = if self.last_resort(now, id) {
-                    End::Answered
-                } else {
-                    End::RejectedBy(why, retry_after_ns)
-                };
-                self.tasks.push_back(Task::Finish(id, end));
+                self.end_without_model(now, id, End::RejectedBy(why, retry_after_ns));
             }
         }
     }

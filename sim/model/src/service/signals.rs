@@ -104,6 +104,8 @@ impl Service {
         set(SignalKind::LatencyP95, shares.latency_p95_s);
         set(SignalKind::ArrivalRate, Some(shares.arrival_rate_per_s));
         set(SignalKind::LlmTimeouts, Some(shares.llm_timeouts));
+        set(SignalKind::StoreLatency, shares.store_latency_s);
+        set(SignalKind::CacheHitRate, shares.cache_hit_rate);
         match self.faults.metering() {
             Metering::Live => self.meter.shown = reading.values,
             Metering::Frozen => reading.values = self.meter.shown,

@@ -1,5 +1,6 @@
 //! Server stations and the reranker, as stages of the service.
 
+use super::roles::Follows;
 use super::{Event, Service, StageState, Task};
 use crate::attempts::{Attempt, Attempts, Phase};
 use crate::clients::birth::purpose;
@@ -55,7 +56,7 @@ impl Service {
             let waiting = u64::from(server.line.len());
             self.measure.stages[stage.index()].queue.set(now, waiting);
         } else {
-            self.turn_away(id, stage);
+            self.turn_away(now, id, stage);
         }
     }
 
@@ -99,10 +100,14 @@ impl Service {
         stage: StageId,
         calendar: &mut Calendar<Event>,
     ) {
-        if self.server(stage).retrieves {
-            self.attempts[id].retrieved = true;
+        match self.play_role(now, id, stage) {
+            Follows::NextStage => self.served(now, id, calendar),
+            Follows::AnotherPath => {
+                self.served(now, id, calendar);
+                self.attempts[id].step = 0;
+            }
+            Follows::Nothing => {}
         }
-        self.served(now, id, calendar);
         self.free_server(now, stage, calendar);
     }
 
@@ -116,7 +121,7 @@ impl Service {
         let (step, docs) = (self.attempts[id].step, self.attempts[id].docs.max(1));
         let reranker = self.reranker(stage);
         if reranker.line.len() >= reranker.max_queue && reranker.idle.is_empty() {
-            self.turn_away(id, stage);
+            self.turn_away(now, id, stage);
             return;
         }
         reranker.line.push(id, step);
