@@ -83,7 +83,7 @@ impl Governor {
         let request = slot.request;
         let key = self.key_at(unit, &request);
         let gate = self.gate(unit)?;
-        let (found, threshold) = (f64::from(gate.permits.taken(key)), f64::from(gate.limit));
+        let (found, threshold) = (f64::from(gate.permits.taken(key)), f64::from(gate.limit.of(key)));
         Some(self.explained(Reason::GateFull, Evidence { unit, found, threshold, at: now }))
     }
 
