@@ -18,6 +18,7 @@
 
 mod calls;
 mod explain;
+mod loops;
 pub(crate) mod tickets;
 
 pub use explain::Explanation;
@@ -27,9 +28,10 @@ use crate::fallback::floor::Floors;
 use crate::fallback::{levels::Ladder, rerank_guard};
 use crate::notice::Lost;
 use crate::queueing::{self, Popped};
+use crate::store::{self, FallbackUses};
 use crate::{
-    Arrival, Dispatch, End, Level, Moment, Next, Notice, Policy, PolicyError, Reason, RequestView, Signals,
-    Site, Ticked, Ticket,
+    Arrival, Dispatch, End, Level, Moment, Next, Policy, PolicyError, Reason, RequestView, Signals, Site,
+    Ticket,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -43,6 +45,9 @@ const UNIT_QUEUE: u8 = 61;
 const UNIT_LADDER: u8 = 62;
 /// The reranker's guard, likewise.
 const UNIT_RERANK: u8 = 63;
+
+/// The store, likewise.
+const UNIT_STORE: u8 = 50;
 
 /// How often the ladder is read when nothing arrives: the published limiter loop, 100 ms.
 const TICK_NS: u64 = 100_000_000;
@@ -83,6 +88,9 @@ pub struct Governor {
     evidence: Vec<Option<explain::Evidence>>,
     last: Reason,
     lost: Lost,
+    loops: loops::Loops,
+    store: Option<store::State>,
+    uses: FallbackUses,
 }
 
 impl Governor {
@@ -121,6 +129,9 @@ impl Governor {
             evidence: vec![None; Reason::COUNT],
             last: Reason::Normal,
             lost: Lost::default(),
+            loops: loops::Loops::new(policy),
+            store: store::State::new(policy),
+            uses: FallbackUses::default(),
             policy: policy.clone(),
         })
     }
@@ -137,10 +148,12 @@ impl Governor {
             self.left(now, before, &End::GONE);
         }
         let mut held = 0_u64;
-        for index in 0..self.sites[Site::Front.index()].prompt.len() {
+        let limiters = if self.wiped(now) { 0 } else { self.sites[Site::Front.index()].prompt.len() };
+        for index in 0..limiters {
             let unit = self.sites[Site::Front.index()].prompt[index];
             let module = &mut self.units[usize::from(unit)];
-            match module.state.ask(now, module.key.of(request), request, signals) {
+            let node = self.store.as_mut().and_then(|store| store.node(unit, request.ticket));
+            match node.unwrap_or(&mut module.state).ask(now, module.key.of(request), request, signals) {
                 Verdict::Pass => {}
                 Verdict::Hold => held |= 1 << unit,
                 Verdict::Refuse(refusal) => return self.turn_away(now, held, request, unit, &refusal),
@@ -246,22 +259,6 @@ impl Governor {
         }
     }
 
-    /// Hears that something around the governor was lost, or came back.
-    pub fn notice(&mut self, _now: Moment, notice: Notice) {
-        self.lost.hear(notice);
-    }
-
-    /// How often [`Governor::tick`] wants to be called, in nanoseconds; `None`: not at all.
-    pub fn tick_period_ns(&self) -> Option<u64> {
-        self.ladder.reads_signals().then_some(TICK_NS)
-    }
-
-    /// Lets what has a clock of its own run: the ladder, which follows its signals also while nothing
-    /// arrives. What it brought is added to `ticked`.
-    pub fn tick(&mut self, now: Moment, signals: &Signals, _ticked: &mut Ticked) {
-        self.read_ladder(now, signals);
-    }
-
     /// How many wait in the queue with this index.
     pub fn queue_len(&self, class: u8) -> usize {
         self.queue.as_ref().map_or(0, |queue| queue.len(class))
@@ -284,11 +281,6 @@ impl Governor {
         let (ticket, refusal) = self.queue.as_mut()?.pop_expired(now)?;
         self.drop_queued(now, ticket, UNIT_QUEUE, &refusal);
         Some((ticket, refusal.why))
-    }
-
-    /// Arrivals per second that are expected at `at`; `None`: there is no forecast, or it is lost.
-    pub fn forecast(&self, _at: Moment) -> Option<f64> {
-        None
     }
 
     /// The level at which the ladder stood when it was last read.
@@ -315,7 +307,12 @@ impl Governor {
             return Err(PolicyError::Unknown { path: path.to_owned() });
         }
         let policy = self.policy.with(path, value)?;
-        policy.check()?;
+        if path.split('.').next() == Some("feedback") {
+            policy.check()?;
+            self.loops.adopt(&policy);
+        } else {
+            policy.check_values()?;
+        }
         self.adopt(now, policy);
         Ok(())
     }
@@ -332,6 +329,10 @@ impl Governor {
         }
         self.ladder.adopt(&policy.fallback);
         self.floors = policy.fallback.class;
+        if let Some(store) = &mut self.store {
+            store.adopt(&policy);
+        }
+        self.loops.changed(now, &policy);
         self.policy = policy;
         // A gate that was widened has room for those who wait.
         for unit in (0..self.units.len() as u8).chain([UNIT_RERANK]) {

@@ -3,7 +3,8 @@
 //! A governor keeps the newest comparison behind each reason, so that explaining costs the decisions
 //! themselves no more than one write.
 
-use super::{Governor, UNIT_QUEUE, UNIT_RERANK};
+use super::loops::Author;
+use super::{Governor, UNIT_QUEUE, UNIT_RERANK, UNIT_STORE};
 use crate::admission::Refusal;
 use crate::{Moment, Reason};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Evidence {
     /// The admission module's index, or one of the constants for other modules.
     unit: u8,
+    /// The loop's rule that decided, if one did.
+    author: Option<Author>,
     found: f64,
     threshold: f64,
     at: Moment,
@@ -56,7 +59,14 @@ impl Governor {
     pub(super) fn note(&mut self, now: Moment, unit: u8, refusal: &Refusal) {
         let Refusal { why, found, threshold, .. } = *refusal;
         self.last = why;
-        self.evidence[why.index()] = Some(Evidence { unit, found, threshold, at: now });
+        self.evidence[why.index()] = Some(Evidence { unit, author: None, found, threshold, at: now });
+    }
+
+    /// Notes the comparison behind what happened by the clock. It is no decision on a request, so the last
+    /// reason stays. `author`: the loop's rule that decided; absent: the store.
+    pub(super) fn note_tick(&mut self, now: Moment, author: Option<Author>, compared: &Refusal) {
+        let Refusal { why, found, threshold, .. } = *compared;
+        self.evidence[why.index()] = Some(Evidence { unit: UNIT_STORE, author, found, threshold, at: now });
     }
 
     /// The reason of the last decision that was not simply "go on".
@@ -69,12 +79,17 @@ impl Governor {
     pub fn explain(&self, reason: Reason) -> Option<Explanation> {
         let (quantity, threshold_name) = reason.compares();
         let evidence = match reason {
-            Reason::Normal => Evidence { unit: 0, found: 0.0, threshold: 0.0, at: Moment::ZERO },
+            Reason::Normal => {
+                Evidence { unit: 0, author: None, found: 0.0, threshold: 0.0, at: Moment::ZERO }
+            }
             _ => self.evidence.get(reason.index()).copied().flatten()?,
         };
         Some(Explanation {
             reason,
-            module: self.module_path(reason, evidence.unit),
+            module: match evidence.author {
+                Some(author) => author.path(&self.policy),
+                None => self.module_path(reason, evidence.unit),
+            },
             rule: reason.rule().to_owned(),
             quantity: quantity.to_owned(),
             found: evidence.found,
@@ -88,6 +103,7 @@ impl Governor {
         match (reason, unit) {
             (Reason::Normal, _) => String::new(),
             (Reason::ClassMinLevel | Reason::ClassUnavailable, _) => "fallback.class".to_owned(),
+            (_, UNIT_STORE) => "store".to_owned(),
             (_, UNIT_QUEUE) => "queue".to_owned(),
             (_, UNIT_RERANK) => "fallback.rerank".to_owned(),
             (_, super::UNIT_LADDER) => {
