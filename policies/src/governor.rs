@@ -17,6 +17,7 @@
 //! The state is plain data: a governor that is saved and restored goes on as if nothing had happened.
 
 mod calls;
+mod expected_wait;
 mod explain;
 mod loops;
 pub(crate) mod tickets;
@@ -91,6 +92,7 @@ pub struct Governor {
     loops: loops::Loops,
     store: Option<store::State>,
     uses: FallbackUses,
+    pace: expected_wait::Pace,
 }
 
 impl Governor {
@@ -132,6 +134,7 @@ impl Governor {
             loops: loops::Loops::new(policy),
             store: store::State::new(policy),
             uses: FallbackUses::default(),
+            pace: expected_wait::Pace::default(),
             policy: policy.clone(),
         })
     }
@@ -205,6 +208,7 @@ impl Governor {
                 Popped::ServeAt(ticket, level, why) => (ticket, Some((level, why))),
                 Popped::Nothing => return Next::Idle,
             };
+            self.pace.served(now, queue.queued());
             let (mut level, mut why) = self.read_ladder(now, signals);
             if let Some((at_best, compared)) = at_best
                 && at_best > level
@@ -319,7 +323,7 @@ impl Governor {
 
     fn adopt(&mut self, now: Moment, policy: Policy) {
         for (unit, parameters) in self.units.iter_mut().zip(policy.admission.values()) {
-            unit.state.adopt(parameters);
+            unit.state.adopt(now, parameters);
         }
         if let (Some(queue), Some(parameters)) = (&mut self.queue, &policy.queue) {
             queue.adopt(parameters);
@@ -330,7 +334,7 @@ impl Governor {
         self.ladder.adopt(&policy.fallback);
         self.floors = policy.fallback.class;
         if let Some(store) = &mut self.store {
-            store.adopt(&policy);
+            store.adopt(now, &policy);
         }
         self.loops.changed(now, &policy);
         self.policy = policy;

@@ -191,12 +191,12 @@ impl State {
             due: Moment::ZERO,
             parameters,
         };
-        state.deal();
+        state.deal(Moment::ZERO);
         Some(state)
     }
 
     /// Takes changed parameters over. The nodes hear of a changed rate at their next refresh.
-    pub(crate) fn adopt(&mut self, policy: &Policy) {
+    pub(crate) fn adopt(&mut self, now: Moment, policy: &Policy) {
         let Some(parameters) = &policy.store else { return };
         let Some(shared) = policy.admission.get(&parameters.module) else { return };
         let redeal = self.parameters.nodes != parameters.nodes
@@ -205,24 +205,24 @@ impl State {
         self.parameters = parameters.clone();
         self.shared = shared.clone();
         if redeal {
-            self.deal();
+            self.deal(now);
         }
     }
 
     /// Hands the rate out to the nodes.
-    fn deal(&mut self) {
+    fn deal(&mut self, now: Moment) {
         let Store { nodes, divided, .. } = self.parameters;
         let share = if divided { 1.0 / f64::from(nodes) } else { 1.0 };
         let local = for_node(&self.shared, self.rate_per_s, share);
         self.nodes.truncate(nodes as usize);
-        self.nodes.iter_mut().for_each(|node| node.adopt(&local));
+        self.nodes.iter_mut().for_each(|node| node.adopt(now, &local));
         self.nodes.resize_with(nodes as usize, || admission::State::new(&local));
     }
 
-    fn use_rate(&mut self, rate_per_s: f64) {
+    fn use_rate(&mut self, now: Moment, rate_per_s: f64) {
         if self.rate_per_s != rate_per_s {
             self.rate_per_s = rate_per_s;
-            self.deal();
+            self.deal(now);
         }
     }
 
@@ -255,7 +255,7 @@ impl State {
         let age_s = now.seconds_since(self.answered);
         self.due = now.after(self.period_ns());
         if down {
-            self.use_rate(fixed_rate_per_s);
+            self.use_rate(now, fixed_rate_per_s);
             return Refresh::Failed { why: Reason::StoreFixedRate, age_s, keep_s: 0.0 };
         }
         if timed_out {
@@ -265,13 +265,13 @@ impl State {
             } else {
                 (Reason::StoreFixedRate, fixed_rate_per_s)
             };
-            self.use_rate(rate);
+            self.use_rate(now, rate);
             return Refresh::Failed { why, age_s, keep_s: keep_last_s };
         }
         self.answered = now;
         if let Some(rate) = rate_per_s(&self.shared) {
             self.told_per_s = rate;
-            self.use_rate(rate);
+            self.use_rate(now, rate);
         }
         Refresh::Answered
     }

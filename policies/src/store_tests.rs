@@ -20,7 +20,7 @@ fn admitted(governor: &mut Governor, seconds: std::ops::Range<u64>) -> Vec<usize
             (0..2000)
                 .filter(|&n| {
                     let now = second * S + n * S / 2000;
-                    if now % (100 * MS) == 0 {
+                    if now.is_multiple_of(100 * MS) {
                         governor.tick(Moment(now), &signals, &mut ticked);
                     }
                     let ticket = Ticket::of(n as u32, second as u32);
@@ -109,7 +109,7 @@ fn each_kind_with_a_rate_can_be_shared() {
     for kind in [
         "kind = 'fixed_rate'\nlimit = 1600\nwindow_s = 2\n",
         "kind = 'token_bucket'\nrate_per_s = 800\nburst = 80\n",
-        "kind = 'weighted_bucket'\nbase_rate_per_s = 800\nleast_weight = 1\ngreatest_weight = 1\n",
+        "kind = 'weighted_bucket'\nbase_rate_per_s = 800\nleast_weight = 1\ngreatest_weight = 1\noverdraft = 0\n",
     ] {
         let mut governor =
             governor(&format!("[admission.entry]\n{kind}[store]\nmodule = 'entry'\nnodes = 2\n"));

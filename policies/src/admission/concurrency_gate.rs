@@ -104,7 +104,7 @@ impl Limiter for State {
         }
     }
 
-    fn adopt(&mut self, parameters: &ConcurrencyGate) {
+    fn adopt(&mut self, _: Moment, parameters: &ConcurrencyGate) {
         let permits = std::mem::replace(&mut self.permits, Permits::new(Key::Global));
         *self = Self { permits, ..Self::new(parameters) };
     }

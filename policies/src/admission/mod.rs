@@ -6,11 +6,18 @@
 //!
 //! A new module is one file beside this one, and its line in each of the two lists below.
 
+pub mod backlog_gate;
 pub mod concurrency_gate;
 pub mod fixed_rate;
 pub(crate) mod keyed;
+pub(crate) mod noted;
 pub(crate) mod permits;
+pub(crate) mod rows;
+pub(crate) mod shared_window;
+pub(crate) mod sliding;
 pub mod token_bucket;
+pub mod token_window;
+pub mod user_frequency;
 pub mod weighted_bucket;
 
 use crate::{End, Moment, PolicyError, Reason, RequestView, Signals, Site};
@@ -58,9 +65,9 @@ macro_rules! family {
             }
 
             /// Takes changed parameters over and keeps what was counted.
-            pub(crate) fn adopt(&mut self, parameters: &Admission) {
+            pub(crate) fn adopt(&mut self, now: Moment, parameters: &Admission) {
                 match (self, parameters) {
-                    $((Self::$variant(state), Admission::$variant(parameters)) => state.adopt(parameters),)*
+                    $((Self::$variant(state), Admission::$variant(parameters)) => state.adopt(now, parameters),)*
                     (state, parameters) => *state = Self::new(parameters),
                 }
             }
@@ -95,6 +102,12 @@ family! {
     WeightedBucket(weighted_bucket);
     /// At most n at once.
     ConcurrencyGate(concurrency_gate);
+    /// Passes while the measured backlog behind it is short.
+    BacklogGate(backlog_gate);
+    /// A quota of tokens in a sliding window.
+    TokenWindow(token_window);
+    /// At most n requests of a user in any window.
+    UserFrequency(user_frequency);
 }
 
 /// What a module counts apart: each value of the key has a count of its own.
@@ -132,7 +145,7 @@ pub(crate) trait Limiter {
     fn new(parameters: &Self::Parameters) -> Self;
 
     /// Takes changed parameters over and keeps what was counted.
-    fn adopt(&mut self, parameters: &Self::Parameters);
+    fn adopt(&mut self, now: Moment, parameters: &Self::Parameters);
 
     /// Decides on one request or call with this value of the module's key.
     fn ask(&mut self, now: Moment, key: u64, request: &RequestView, signals: &Signals) -> Verdict;

@@ -91,7 +91,7 @@ impl Limiter for State {
         }
     }
 
-    fn adopt(&mut self, parameters: &TokenBucket) {
+    fn adopt(&mut self, _: Moment, parameters: &TokenBucket) {
         let buckets = std::mem::replace(&mut self.buckets, Keyed::new(Key::Global));
         *self = Self { buckets, ..Self::new(parameters) };
     }

@@ -256,7 +256,7 @@ impl Limiter for State {
         }
     }
 
-    fn adopt(&mut self, parameters: &WeightedBucket) {
+    fn adopt(&mut self, _: Moment, parameters: &WeightedBucket) {
         self.parameters = parameters.clone();
         self.cut_ns = nanos(parameters.overdraft_cut_s);
     }

@@ -264,17 +264,17 @@ mod tests {
     /// After a change the signal sinks so slowly that a baseline which learned on would follow it.
     #[test]
     fn after_a_change_the_baseline_stands_still() {
-        let sinking = |second: u64| 0.9 - 0.000_1 * second.saturating_sub(1000) as f64;
+        let sinking = |second: u64| 0.9 - 0.000_13 * second.saturating_sub(1000) as f64;
         let run = |changed: bool| {
             let mut state = drift();
             raised(&mut state, 0..1000, sinking);
             if changed {
                 state.changed(Moment(1000 * S));
             }
-            raised(&mut state, 1000..1600, sinking)
+            raised(&mut state, 1000..1500, sinking)
         };
-        // 5 % of 0.9 is 0.045: gone after 450 s.
-        assert_eq!(run(true), [1451]);
+        // 5 % of 0.9 is 0.045: gone after 346.2 s.
+        assert_eq!(run(true), [1347]);
         assert!(run(false).is_empty());
     }
 }

@@ -118,6 +118,8 @@ pub(crate) struct State {
     since: Option<Moment>,
     /// They have held for long enough.
     pub(crate) holds: bool,
+    /// What it wants.
+    pub(crate) wish: Option<Wish>,
     /// It gave its value, and has not restored the other one.
     pub(crate) acted: bool,
     /// Its present wish was held back, and was counted.
@@ -125,7 +127,7 @@ pub(crate) struct State {
 }
 
 /// What a rule wants.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Wish {
     pub(crate) value: f64,
     pub(crate) why: Reason,
@@ -135,7 +137,7 @@ pub(crate) struct Wish {
 
 impl State {
     pub(crate) fn new(rule: Rule, actuator: usize) -> Self {
-        Self { rule, actuator, since: None, holds: false, acted: false, counted: false }
+        Self { rule, actuator, since: None, holds: false, wish: None, acted: false, counted: false }
     }
 
     /// Takes changed numbers over and keeps its clock.
@@ -143,20 +145,21 @@ impl State {
         self.rule = rule;
     }
 
-    /// Reads the signals; returns what the rule wants now.
-    pub(crate) fn read(&mut self, now: Moment, signals: &Signals) -> Option<Wish> {
+    /// Reads the signals: what the rule wants now.
+    pub(crate) fn read(&mut self, now: Moment, signals: &Signals) {
         let held = self.rule.when.iter().all(|condition| condition.holds(signals).is_some());
-        let first = self.rule.when.first()?;
-        let found = signals.get(first.signal).unwrap_or_default();
-        let threshold = first.threshold();
-        if held {
+        let first = self.rule.when.first();
+        let found = first.and_then(|first| signals.get(first.signal)).unwrap_or_default();
+        let threshold = first.map(Condition::threshold).unwrap_or_default();
+        let (value, why) = if held {
             let since = *self.since.get_or_insert(now);
             self.holds = now.since(since) >= nanos(self.rule.hold_s);
-            let why = Reason::ControlRule;
-            return self.holds.then_some(Wish { value: self.rule.to, why, found, threshold });
-        }
-        (self.since, self.holds) = (None, false);
-        let value = self.rule.otherwise.filter(|_| self.acted)?;
-        Some(Wish { value, why: Reason::ControlRelease, found, threshold })
+            (self.holds.then_some(self.rule.to), Reason::ControlRule)
+        } else {
+            (self.since, self.holds) = (None, false);
+            (self.rule.otherwise.filter(|_| self.acted), Reason::ControlRelease)
+        };
+        self.wish = value.map(|value| Wish { value, why, found, threshold });
+        self.counted &= self.wish.is_some();
     }
 }

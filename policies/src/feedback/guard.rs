@@ -164,21 +164,14 @@ pub(crate) fn check_parameter(
     let mut place = &tree;
     let mut walked = "the policy".to_owned();
     for step in parameter.split('.') {
-        match place.get(step) {
-            Some(inner) => {
-                walked = if walked == "the policy" { step.to_owned() } else { format!("{walked}.{step}") };
-                place = inner;
-            }
-            None => {
-                let known: Vec<&str> = place
-                    .as_object()
-                    .into_iter()
-                    .flat_map(|table| table.keys().map(String::as_str))
-                    .collect();
-                let known = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
-                return wrong(format!("the path of a number of this policy: in {walked} there is {known}"));
-            }
-        }
+        let Some(inner) = place.get(step) else {
+            let known: Vec<&str> =
+                place.as_object().into_iter().flat_map(|table| table.keys().map(String::as_str)).collect();
+            let known = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
+            return wrong(format!("the path of a number of this policy: in {walked} there is {known}"));
+        };
+        walked = if walked == "the policy" { step.to_owned() } else { format!("{walked}.{step}") };
+        place = inner;
     }
     if policy.with(parameter, 1.0).is_err() {
         return wrong("the path of a number of this policy: this is none".to_owned());

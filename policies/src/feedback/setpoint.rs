@@ -90,6 +90,8 @@ struct Course {
     /// Already times `ki`: in units of the parameter.
     integral: f64,
     at: Moment,
+    /// The value at which it left the parameter. If the parameter has another one, somebody else moved it.
+    left: Option<f64>,
 }
 
 impl State {
@@ -111,9 +113,12 @@ impl State {
     pub(crate) fn output(&mut self, now: Moment, signal: f64, present: Option<f64>) -> f64 {
         let Setpoint { target, kp, ki, least, most, anti_windup, .. } = self.parameters;
         let error = target - signal;
-        let start = present.unwrap_or(f64::midpoint(least, most));
-        // A course starts where the parameter stands: the first error moves it by the integral alone.
-        let course = self.course.get_or_insert(Course { start: start - kp * error, integral: 0.0, at: now });
+        let taken_over = || {
+            let start = present.unwrap_or(f64::midpoint(least, most));
+            // The first error moves the parameter by the integral alone.
+            Course { start: start - kp * error, integral: 0.0, at: now, left: present }
+        };
+        let mut course = self.course.filter(|course| course.left == present).unwrap_or_else(taken_over);
         course.integral += ki * error * now.seconds_since(course.at);
         course.at = now;
         let wanted = course.start + kp * error + course.integral;
@@ -121,12 +126,16 @@ impl State {
         if anti_windup {
             course.integral -= wanted - output;
         }
+        self.course = Some(course);
         output
     }
 
-    /// The parameter took less than the output: the step was cut, or the value refused.
-    pub(crate) fn fell_short(&mut self, output: f64, taken: Option<f64>) {
-        if let (true, Some(course), Some(taken)) = (self.parameters.anti_windup, &mut self.course, taken) {
+    /// The parameter was set to `taken`. `fell_short`: that is less than the output, because the step was
+    /// cut or the value refused; a whole number that was rounded did not fall short.
+    pub(crate) fn left(&mut self, output: f64, taken: Option<f64>, fell_short: bool) {
+        let Some(course) = &mut self.course else { return };
+        course.left = taken;
+        if let Some(taken) = taken.filter(|_| fell_short && self.parameters.anti_windup) {
             course.integral -= output - taken;
         }
     }
@@ -161,6 +170,7 @@ mod tests {
             .filter_map(|step| {
                 let now = step * S / 10;
                 parameter = controller.output(Moment(now), signal, Some(parameter));
+                controller.left(parameter, Some(parameter), false);
                 signal += 0.1 / 5.0 * (gain(now / S) * parameter - signal);
                 (step % 10 == 9).then_some(signal)
             })
@@ -194,8 +204,16 @@ mod tests {
         let mut controller = controller(true);
         controller.output(Moment(0), 0.7, Some(10.0));
         let output = controller.output(Moment(10 * S), 0.7, Some(10.0));
-        assert_eq!(output, 20.0);
-        controller.fell_short(output, Some(12.0));
+        assert!((output - 20.0).abs() < 1e-9);
+        controller.left(output, Some(12.0), true);
         assert!((controller.output(Moment(10 * S), 0.7, Some(12.0)) - 12.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn it_takes_over_again_from_a_value_that_somebody_else_set() {
+        let mut controller = controller(true);
+        controller.output(Moment(0), 0.7, Some(10.0));
+        controller.left(10.0, Some(10.0), false);
+        assert_eq!(controller.output(Moment(10 * S), 0.7, Some(60.0)), 60.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What the governor does by the clock: the ladder, the store, and the feedback loops.
+//! What the governor does by the clock: the ladder, the queue, the store, and the feedback loops.
 //!
 //! Every command goes one way: a rule has a wish, the guard lets it pass, cuts it or holds it back, the
 //! policy is changed as [`Governor::set`] changes it, and the command is reported. A tick without a
@@ -10,6 +10,7 @@ use crate::feedback::control_center::{self, Wish};
 use crate::feedback::guard::{Actuator, Suppressed, Verdict};
 use crate::feedback::{Feedback, Loop, alerts, setpoint};
 use crate::moment::nanos;
+use crate::queueing;
 use crate::store::{FallbackUses, Refresh};
 use crate::{Command, Moment, Notice, Policy, Reason, Signals, Ticked};
 use serde::{Deserialize, Serialize};
@@ -188,18 +189,22 @@ impl Loops {
 impl Governor {
     /// How often [`Governor::tick`] wants to be called, in nanoseconds; `None`: not at all.
     pub fn tick_period_ns(&self) -> Option<u64> {
-        let ladder = self.ladder.reads_signals().then_some(TICK_NS);
+        let queue_reads = self.queue.as_ref().is_some_and(queueing::State::reads_signals);
+        let by_signals = (self.ladder.reads_signals() || queue_reads).then_some(TICK_NS);
         let loops = self.loops.period_ns(&self.policy.feedback);
         let store = self.store.as_ref().map(crate::store::State::period_ns);
-        [ladder, loops, store].into_iter().flatten().min()
+        [by_signals, loops, store].into_iter().flatten().min()
     }
 
-    /// Lets what has a clock of its own run: the ladder, which follows its signals also while nothing
-    /// arrives, the refreshes of the store, and the feedback loops. What it brought is added to `ticked`;
+    /// Lets what has a clock of its own run: the ladder and the queue, which follow their signals also
+    /// while nothing arrives, the refreshes of the store, and the feedback loops. What it brought is added to `ticked`;
     /// commands are in force. Then [`Governor::woken`] may have calls to name. A loop whose period is no
     /// multiple of the shortest one runs at the first tick after it is due.
     pub fn tick(&mut self, now: Moment, signals: &Signals, ticked: &mut Ticked) {
         self.read_ladder(now, signals);
+        if let Some(queue) = &mut self.queue {
+            queue.tick(now, signals, &mut self.tickets);
+        }
         self.refresh(now);
         for which in Loop::ALL {
             if !self.loops.is_due(now, which, &self.policy.feedback) {
@@ -276,16 +281,14 @@ impl Governor {
     }
 
     fn run_rules(&mut self, now: Moment, which: Loop, signals: &Signals, ticked: &mut Ticked) {
+        // All are read before the first acts: one may wait for another to let go.
+        for state in self.loops.rules.iter_mut().filter(|state| state.rule.on == which) {
+            state.read(now, signals);
+        }
         for index in 0..self.loops.rules.len() {
-            let state = &mut self.loops.rules[index];
-            if state.rule.on != which {
-                continue;
-            }
-            let Some(wish) = state.read(now, signals) else {
-                state.counted = false;
-                continue;
-            };
+            let state = &self.loops.rules[index];
             let (holds, actuator) = (state.holds, state.actuator);
+            let Some(wish) = state.wish.filter(|_| state.rule.on == which) else { continue };
             // What one rule restores waits until no other holds the parameter.
             if self.loops.holder(actuator) != holds.then_some(index) {
                 continue;
@@ -343,10 +346,9 @@ impl Governor {
             let value = state.output(now, found, moved.value);
             let (why, threshold) = (Reason::ControlSetpoint, state.parameters.target);
             let wish = Wish { value, why, found, threshold };
-            if self.command(now, actuator, &wish, Author::Setpoint(index), ticked) != Answer::InForce {
-                let taken = self.loops.actuators[actuator].value;
-                self.loops.setpoints[index].fell_short(value, taken);
-            }
+            let answer = self.command(now, actuator, &wish, Author::Setpoint(index), ticked);
+            let taken = self.loops.actuators[actuator].value;
+            self.loops.setpoints[index].left(value, taken, answer != Answer::InForce);
         }
     }
 
@@ -401,3 +403,7 @@ impl Governor {
 #[cfg(test)]
 #[path = "loops_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "loops_random_tests.rs"]
+mod random_tests;

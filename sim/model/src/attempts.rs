@@ -60,6 +60,8 @@ pub(crate) struct Attempt {
     /// The person has gone unnoticed: the work goes on, nobody hears the answer.
     pub(crate) orphan: bool,
     pub(crate) holds_slot: bool,
+    /// It has a thread of the gateway; kept only where the host's memory is.
+    pub(crate) has_thread: bool,
     pub(crate) reranked: bool,
     /// It has documents.
     pub(crate) retrieved: bool,
@@ -133,6 +135,7 @@ impl Attempts {
             live: true,
             orphan: false,
             holds_slot: false,
+            has_thread: false,
             reranked: false,
             retrieved: false,
             passed_retrieval_gate: false,

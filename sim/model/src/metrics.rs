@@ -4,7 +4,7 @@
 
 use crate::measure::{Group, StageMeasure};
 use crate::scenario::Loaded;
-use crate::service::{Service, StageState};
+use crate::service::{Replicas, Scaler, Service, StageState};
 use forebay_engine::{Histogram, Span};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -106,6 +106,7 @@ pub(crate) fn total(service: &Service, loaded: &Loaded) -> Metrics {
     );
     sheet.put("out_of_memory", "", measure.out_of_memory as f64);
     sheet.put("engine_restarts", "", measure.restarts as f64);
+    capacity_metrics(&mut sheet, service, loaded);
     sheet.put("commands_per_min", "1/min", measure.commands as f64 * 60.0 / window_s);
     sheet.maybe(
         "fairness_jain",
@@ -146,6 +147,31 @@ fn memory_metrics(sheet: &mut Sheet, service: &Service) {
         }
     }
     sheet.maybe("preemptions", "", preemptions.map(|n| n as f64), no_kv);
+}
+
+/// Replicas of all LLM stages, and the memory of the gateway's host.
+fn capacity_metrics(sheet: &mut Sheet, service: &Service, loaded: &Loaded) {
+    let stages = 0..loaded.scenario.stages.len();
+    let replicas: Vec<_> = stages.filter_map(|stage| service.replicas_of(loaded, stage)).collect();
+    let closed = service.scalers.iter().all(Scaler::is_closed);
+    let of = |value: fn(&Replicas) -> f64| {
+        (closed && !replicas.is_empty()).then(|| replicas.iter().map(value).sum::<f64>())
+    };
+    let reason = if closed {
+        "no LLM stage is in the scenario"
+    } else {
+        "the run did not reach the end of its arrivals"
+    };
+    sheet.maybe("replicas_mean", "", of(|r| r.mean), reason);
+    sheet.maybe("replica_hours", "h", of(|r| r.hours), reason);
+    let timetable = service.scalers.iter().map(|scaler| scaler.timetable_used).sum::<u64>();
+    let scaled = !service.scalers.is_empty();
+    sheet.maybe("timetable_used", "", scaled.then_some(timetable as f64), "no stage has autoscaling");
+    let host = service.host.as_ref();
+    let no_host = "the scenario does not give the gateway's host";
+    sheet.maybe("host_memory_max_mb", "MB", host.map(|h| h.max_mb), no_host);
+    sheet.maybe("gateway_kills", "", host.map(|h| h.gateway_kills as f64), no_host);
+    sheet.maybe("neighbour_kills", "", host.map(|h| h.neighbour_kills as f64), no_host);
 }
 
 /// Jain's fairness index over the tenants' shares of answered requests: 1 when all fare alike.
@@ -231,8 +257,14 @@ pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String,
     let mut stages = IndexMap::new();
     let bounded = scenario.gateway.executor_slots.is_some();
     stages.insert("executor".to_owned(), stage_metrics(&service.executor.measure, bounded));
-    for (name, measure) in scenario.stages.keys().zip(&service.measure.stages) {
-        stages.insert(name.clone(), stage_metrics(measure, true));
+    for (index, (name, measure)) in scenario.stages.keys().zip(&service.measure.stages).enumerate() {
+        let mut sheet = Sheet(stage_metrics(measure, true));
+        if let Some(replicas) = service.replicas_of(loaded, index) {
+            sheet.put("replicas_mean", "", replicas.mean);
+            sheet.put("replicas_max", "", replicas.max);
+            sheet.put("replica_hours", "h", replicas.hours);
+        }
+        stages.insert(name.clone(), sheet.0);
     }
     all.insert("stage".to_owned(), stages);
     all.retain(|_, keys| !keys.is_empty());

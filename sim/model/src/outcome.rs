@@ -30,16 +30,36 @@ pub(crate) enum Failure {
     EngineRestarted,
     /// Prompt and answer do not fit into the engine's KV memory at all.
     TooLong,
+    /// The GPU that served it was lost.
+    GpuLost,
+    /// No replica of the stage was up.
+    NoReplica,
+    /// The gateway's process was killed: its memory was beyond its container's or its host's.
+    GatewayKilled,
+    /// The process of a stage on the gateway's host was killed: the host's memory had run out.
+    NeighbourKilled,
 }
 
 impl Failure {
-    pub(crate) const ALL: [Self; 3] = [Self::OutOfMemory, Self::EngineRestarted, Self::TooLong];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::OutOfMemory,
+        Self::EngineRestarted,
+        Self::TooLong,
+        Self::GpuLost,
+        Self::NoReplica,
+        Self::GatewayKilled,
+        Self::NeighbourKilled,
+    ];
 
     pub(crate) fn code(self) -> &'static str {
         match self {
             Self::OutOfMemory => "out_of_memory",
             Self::EngineRestarted => "engine_restarted",
             Self::TooLong => "too_long",
+            Self::GpuLost => "gpu_lost",
+            Self::NoReplica => "no_replica",
+            Self::GatewayKilled => "gateway_killed",
+            Self::NeighbourKilled => "neighbour_killed",
         }
     }
 }

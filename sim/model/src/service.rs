@@ -10,15 +10,21 @@
 //! | `engines` | the two LLM engines, and device memory that runs out |
 //! | `ending` | ends of attempts and requests, and what they give back |
 //! | `signals` | samples, ticks, and the timeline |
+//! | `faults` | what does not work, and when |
+//! | `autoscale` | replicas that are started and stopped |
+//! | `host` | memory of the gateway's host, and who is killed when it runs out |
 //!
 //! An event handler never calls another one. What follows from it (a gate that opens, a call that
 //! fails) is put on a list of tasks that is worked off before the next event; so the order of effects is
 //! fixed, and no chain of consequences can overflow the stack.
 
+mod autoscale;
 mod build;
 mod clients;
 mod ending;
 mod engines;
+mod faults;
+mod host;
 mod pipeline;
 mod signals;
 mod stations;
@@ -26,8 +32,9 @@ mod stations;
 mod tests;
 
 pub use build::BuildError;
+pub use faults::Edge;
 
-use crate::attempts::Attempts;
+use crate::attempts::{Attempt, Attempts};
 use crate::clients::birth::Nursery;
 use crate::clients::source::{Arrivals, Due};
 use crate::ids::{AttemptId, DeviceId, SourceId, StageId};
@@ -37,13 +44,18 @@ use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
 use crate::outcome::{Digest, End, Tally};
 use crate::scenario::{LevelQuality, PatienceUntil};
+use crate::spans::Spans;
 use crate::stages::reranker::RerankStage;
 use crate::stages::server::ServerStage;
 use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{Calendar, Handle, Sampler, Span, Stream, Time, TimeWeighted, Welford, World};
-use forebay_policies::{Governor, Level, Moment, Signals, Site, Ticked};
+use forebay_policies::{Governor, Level, Signals, Site, Ticked};
 use std::collections::VecDeque;
+
+pub(crate) use autoscale::{Replicas, Scaler};
+use faults::Faults;
+use host::Host;
 
 /// What can happen.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +100,16 @@ pub enum Event {
     Warm,
     /// Arrivals are over, and with them the measured window.
     Close,
+    /// A fault begins, turns or ends.
+    Fault(u16, Edge),
+    /// An autoscaler looks at its stage.
+    Scale(u16),
+    /// A replica that an autoscaler started serves from now on: autoscaler, replica.
+    Started(u16, u32),
+    /// The gateway is back after it was killed.
+    GatewayUp,
+    /// Another process of its host is back after it was killed.
+    NeighbourUp(u16),
 }
 
 /// What follows from an event, to be done before the next one.
@@ -106,6 +128,16 @@ pub(crate) enum StageState {
     Reranker(RerankStage),
     Slots(SlotsStage),
     Batching(BatchingStage),
+}
+
+impl StageState {
+    /// The replica or GPU that serves an attempt at this stage, where a stage has several.
+    pub(crate) fn replica(&self, attempt: &Attempt) -> Option<u32> {
+        match self {
+            Self::Server(_) => None,
+            Self::Reranker(_) | Self::Slots(_) | Self::Batching(_) => Some(attempt.replica),
+        }
+    }
 }
 
 /// What of the scenario the running service needs, in the form it needs it.
@@ -235,12 +267,12 @@ pub struct Service {
     pub(crate) pump: bool,
     /// The pending event at which a queued attempt has waited too long.
     pub(crate) expiry: Option<(Time, Handle)>,
-}
-
-/// The time as the governor is handed it.
-#[inline]
-pub(crate) fn moment(now: Time) -> Moment {
-    Moment(now.as_nanos())
+    /// Follows single requests, if it was asked to.
+    pub(crate) spans: Spans,
+    pub(crate) faults: Faults,
+    pub(crate) scalers: Vec<Scaler>,
+    /// Kept only where the scenario gives the host's memory.
+    pub(crate) host: Option<Host>,
 }
 
 impl World for Service {
@@ -268,6 +300,11 @@ impl World for Service {
             Event::Point => self.point(now, calendar),
             Event::Warm => self.warm(now),
             Event::Close => self.close(now),
+            Event::Fault(index, edge) => self.fault(now, index, edge, calendar),
+            Event::Scale(scaler) => self.scale(now, scaler, calendar),
+            Event::Started(scaler, replica) => self.started(now, scaler, replica, calendar),
+            Event::GatewayUp => self.gateway_up(now, calendar),
+            Event::NeighbourUp(place) => self.neighbour_up(now, place, calendar),
         }
         self.work_off(now, calendar);
     }
@@ -287,7 +324,7 @@ impl Service {
             if !self.pump {
                 return;
             }
-            self.serve_queue(now);
+            self.serve_queue(now, calendar);
             self.watch_expiry(calendar);
         }
     }

@@ -7,6 +7,7 @@ use crate::measure::WindowCounts;
 use crate::scenario::Telemetry;
 use forebay_engine::{Span, Stream, Time};
 use forebay_policies::Reading;
+use forebay_policies::signal::SignalKind;
 use std::collections::VecDeque;
 
 /// Answered latencies kept for the p95.
@@ -29,6 +30,8 @@ pub(crate) struct Meter {
     scratch: Vec<u64>,
     /// Readings on their way.
     pub(crate) in_transit: VecDeque<Reading>,
+    /// What the meters showed last, while they worked.
+    pub(crate) shown: [Option<f64>; SignalKind::COUNT],
 }
 
 /// Shares over the window.
@@ -56,6 +59,7 @@ impl Meter {
             next_latency: 0,
             scratch: Vec::with_capacity(LATENCIES),
             in_transit: VecDeque::new(),
+            shown: [None; SignalKind::COUNT],
         }
     }
 

@@ -30,17 +30,48 @@ pub struct Point {
     pub kv: Option<f64>,
 }
 
+/// More marks than this are not kept: a gateway that is killed every second would leave one for each.
+const MOST_MARKS: usize = 10_000;
+
+/// Something that began or ended: a fault, or a process that was killed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// When, seconds.
+    pub at_s: f64,
+    /// What, as a scenario writes its kind: `gpu_lost`, `gateway_killed`.
+    pub what: String,
+    /// Which: the fault's name, or the process's.
+    pub name: String,
+    /// It began; else it ended.
+    pub on: bool,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     pub(crate) step: Span,
     pub(crate) now: Point,
     latency_sum_s: f64,
     pub(crate) points: Vec<Point>,
+    pub(crate) marks: Vec<Mark>,
 }
 
 impl Timeline {
     pub(crate) fn new(step: Span, points: usize) -> Self {
-        Self { step, now: Point::default(), latency_sum_s: 0.0, points: Vec::with_capacity(points) }
+        Self {
+            step,
+            now: Point::default(),
+            latency_sum_s: 0.0,
+            points: Vec::with_capacity(points),
+            marks: Vec::new(),
+        }
+    }
+
+    /// Something begins or ends at `at`.
+    pub(crate) fn mark(&mut self, at: Time, what: &str, name: &str, on: bool) {
+        if self.marks.len() < MOST_MARKS {
+            let mark = Mark { at_s: at.as_secs_f64(), what: what.to_owned(), name: name.to_owned(), on };
+            self.marks.push(mark);
+        }
     }
 
     #[inline]

@@ -66,8 +66,8 @@ pub enum LearnError {
 struct Day {
     total: f64,
     weekday: usize,
-    holiday: bool,
-    pay_day: bool,
+    is_holiday: bool,
+    is_paid: bool,
 }
 
 /// Factors of the days.
@@ -104,15 +104,17 @@ pub fn learn(history: &History<'_>) -> Result<Forecast, LearnError> {
         days.push(Day {
             total: row.iter().sum::<u64>() as f64,
             weekday: (usize::from(history.first_weekday) + index) % 7,
-            holiday: history.holidays.contains(&(index as u32)),
-            pay_day: history.pay_days.contains(&(index as u32)),
+            is_holiday: history.holidays.contains(&(index as u32)),
+            is_paid: history.pay_days.contains(&(index as u32)),
         });
     }
     let all: f64 = shares.iter().sum();
     if all == 0.0 {
         return Err(LearnError::Empty);
     }
-    shares.iter_mut().for_each(|share| *share /= all);
+    for share in &mut shares {
+        *share /= all;
+    }
     let factors = fit(&days);
     let seen: Vec<f64> = factors.weekday.iter().flatten().copied().collect();
     let base = seen.iter().sum::<f64>() / seen.len() as f64;
@@ -137,8 +139,8 @@ pub fn learn(history: &History<'_>) -> Result<Forecast, LearnError> {
         days.iter().flat_map(|day| shares.iter().map(move |share| share * factors.of(day))).collect();
     let free = seen.len()
         + bins
-        + usize::from(days.iter().any(|day| day.holiday))
-        + usize::from(days.iter().any(|day| day.pay_day));
+        + usize::from(days.iter().any(|day| day.is_holiday))
+        + usize::from(days.iter().any(|day| day.is_paid));
     spread(&mut forecast, counts, &expected, free, coverage);
     Ok(forecast)
 }
@@ -150,8 +152,8 @@ impl Factors {
     }
 
     fn special(&self, day: &Day) -> f64 {
-        let holiday = if day.holiday { self.holiday } else { 1.0 };
-        holiday * if day.pay_day { self.pay_day } else { 1.0 }
+        let holiday = if day.is_holiday { self.holiday } else { 1.0 };
+        holiday * if day.is_paid { self.pay_day } else { 1.0 }
     }
 }
 
@@ -165,9 +167,10 @@ fn fit(days: &[Day]) -> Factors {
             factors.weekday[weekday] = ratio(days.iter().filter(part), |day| before.special(day));
         }
         let others = Factors { holiday: 1.0, ..factors };
-        factors.holiday = ratio(days.iter().filter(|day| day.holiday), |day| others.of(day)).unwrap_or(1.0);
+        factors.holiday =
+            ratio(days.iter().filter(|day| day.is_holiday), |day| others.of(day)).unwrap_or(1.0);
         let others = Factors { pay_day: 1.0, ..factors };
-        factors.pay_day = ratio(days.iter().filter(|day| day.pay_day), |day| others.of(day)).unwrap_or(1.0);
+        factors.pay_day = ratio(days.iter().filter(|day| day.is_paid), |day| others.of(day)).unwrap_or(1.0);
         if factors == before {
             break;
         }

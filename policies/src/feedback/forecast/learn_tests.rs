@@ -83,17 +83,26 @@ fn exact_counts_are_recovered_exactly() {
     assert!(forecast.spread < 1e-9);
 }
 
+/// The means over twelve histories. One history errs by 0.6 % for a weekday and by 1.3 % for two or three
+/// special days (a simulation apart from this code); the bounds are four standard errors of the mean.
 #[test]
 fn noisy_counts_give_the_factors_and_the_swing() {
-    let counts = counts(56, 0.1, 1);
-    let forecast = learn(&history(&counts)).unwrap();
+    const HISTORIES: u64 = 12;
+    let (mut errors, mut swing) = ([0.0; 9], 0.0);
     let mean = WEEK.iter().sum::<f64>() / 7.0;
-    for (found, known) in forecast.weekday_factors.iter().zip(WEEK) {
-        assert!((found / (known / mean) - 1.0).abs() < 0.03, "{found} for {}", known / mean);
+    for seed in 0..HISTORIES {
+        let forecast = learn(&history(&counts(56, 0.1, seed))).unwrap();
+        let found =
+            forecast.weekday_factors.into_iter().chain([forecast.holiday_factor, forecast.pay_day_factor]);
+        let known = WEEK.into_iter().map(|factor| factor / mean).chain([0.4, 1.8]);
+        for ((error, found), known) in errors.iter_mut().zip(found).zip(known) {
+            *error += (found / known - 1.0) / HISTORIES as f64;
+        }
+        swing += libm::sqrt(forecast.spread) / HISTORIES as f64;
     }
-    assert!((forecast.holiday_factor / 0.4 - 1.0).abs() < 0.03, "{}", forecast.holiday_factor);
-    assert!((forecast.pay_day_factor / 1.8 - 1.0).abs() < 0.03, "{}", forecast.pay_day_factor);
-    assert!((libm::sqrt(forecast.spread) - 0.1).abs() < 0.01, "{}", forecast.spread);
+    assert!(errors[..7].iter().all(|error| error.abs() < 0.007), "{errors:?}");
+    assert!(errors[7..].iter().all(|error| error.abs() < 0.015), "{errors:?}");
+    assert!((swing - 0.1).abs() < 0.005, "{swing}");
 }
 
 /// The interval holds its share of counts that it has not seen.

@@ -12,7 +12,8 @@ pub(crate) struct Router {
     /// Calls per replica at most.
     room: u32,
     load: Vec<u32>,
-    up: Vec<bool>,
+    /// By how many each replica is kept from service: it is up while it is nobody.
+    holds: Vec<u16>,
     buckets: Vec<Vec<u32>>,
     place: Vec<u32>,
     /// No bucket below this one has a replica.
@@ -26,7 +27,7 @@ impl Router {
             routing,
             room,
             load: vec![0; replicas as usize],
-            up: vec![true; replicas as usize],
+            holds: vec![0; replicas as usize],
             buckets: vec![(0..replicas).rev().collect()],
             place: (0..replicas).rev().collect(),
             lowest: 0,
@@ -49,7 +50,7 @@ impl Router {
                 let n = self.load.len() as u32;
                 let found = (0..n)
                     .map(|i| (self.turn + i) % n)
-                    .find(|&r| self.up[r as usize] && self.load[r as usize] < self.room)?;
+                    .find(|&r| self.is_up(r) && self.load[r as usize] < self.room)?;
                 self.turn = (found + 1) % n;
                 Some(found)
             }
@@ -66,18 +67,36 @@ impl Router {
         self.shift(replica, self.load[replica as usize] - 1);
     }
 
-    /// Takes a replica out of service, or back into it.
+    /// Takes a replica out of service, or back into it. It is back when all who took it out put it back:
+    /// a replica that restarts on a GPU that is lost waits for both.
     pub(crate) fn set_up(&mut self, replica: u32, up: bool) {
-        if self.up[replica as usize] == up {
-            return;
-        }
-        if up {
-            self.up[replica as usize] = true;
+        let holds = self.holds[replica as usize];
+        if up && holds == 1 {
+            self.holds[replica as usize] = 0;
             self.insert(replica);
+        } else if up {
+            self.holds[replica as usize] = holds.saturating_sub(1);
         } else {
             self.take(replica);
-            self.up[replica as usize] = false;
+            self.holds[replica as usize] = holds + 1;
         }
+    }
+
+    /// Whether a replica takes calls.
+    #[inline]
+    pub(crate) fn is_up(&self, replica: u32) -> bool {
+        self.holds[replica as usize] == 0
+    }
+
+    /// Calls on a replica.
+    pub(crate) fn load(&self, replica: u32) -> u32 {
+        self.load[replica as usize]
+    }
+
+    /// The replica with most calls; of equals the first.
+    pub(crate) fn fullest(&self) -> u32 {
+        let most = self.load.iter().enumerate().rev().max_by_key(|(_, load)| **load);
+        most.map_or(0, |(replica, _)| replica as u32)
     }
 
     #[inline]
@@ -89,7 +108,7 @@ impl Router {
 
     #[inline]
     fn take(&mut self, replica: u32) {
-        if !self.up[replica as usize] {
+        if !self.is_up(replica) {
             return;
         }
         let bucket = &mut self.buckets[self.load[replica as usize] as usize];
@@ -102,7 +121,7 @@ impl Router {
 
     #[inline]
     fn insert(&mut self, replica: u32) {
-        if !self.up[replica as usize] {
+        if !self.is_up(replica) {
             return;
         }
         let load = self.load[replica as usize] as usize;
@@ -134,6 +153,23 @@ mod tests {
         assert_eq!(router.pick(), None);
         router.set_up(1, true);
         assert_eq!(router.pick(), Some(1));
+    }
+
+    #[test]
+    fn a_replica_is_back_when_all_who_took_it_out_put_it_back() {
+        let mut router = Router::new(Routing::LeastLoaded, 2, 1);
+        router.add(0);
+        assert_eq!(router.fullest(), 0);
+        router.set_up(1, false);
+        router.set_up(1, false);
+        router.set_up(1, true);
+        assert_eq!(router.pick(), None);
+        router.set_up(1, true);
+        assert_eq!(router.pick(), Some(1));
+        // Putting back what nobody took out changes nothing.
+        router.set_up(1, true);
+        router.add(1);
+        assert_eq!((router.pick(), router.fullest()), (None, 0));
     }
 
     #[test]

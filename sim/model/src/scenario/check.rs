@@ -1,6 +1,8 @@
 //! What must hold of a scenario beyond the schema: names that exist, shares that add up, call graphs
 //! that end, memory that fits, expressions that can be read.
 
+mod faults;
+mod scaling;
 mod sources;
 
 use super::objective::{Constraint, METRICS};
@@ -22,6 +24,8 @@ pub(crate) fn check(document: &Document<Scenario>) -> Found {
     workload(document, &mut found);
     endpoints(document, &mut found);
     stages(document, &mut found);
+    scaling::hold(document, &mut found);
+    faults::hold(document, &mut found);
     objective(document, &mut found);
     if found.is_empty()
         && let Err(error) = Governor::new(&document.value.policy)
@@ -66,6 +70,7 @@ pub(crate) fn check_inputs(document: &Document<Scenario>, inputs: &Inputs) -> Fo
             }
         }
     }
+    faults::hold_with(document, inputs, &mut found);
     for (name, source) in &document.value.workload.sources {
         if let Source::Trace { trace, .. } = source
             && let Some(trace) = inputs.traces.get(trace)
@@ -106,13 +111,14 @@ const MOST_ENTRIES: usize = 10_000;
 fn names(document: &Document<Scenario>, found: &mut Found) {
     let scenario = &document.value;
     let workload = &scenario.workload;
-    let tables: [(&str, Vec<&String>); 7] = [
+    let tables: [(&str, Vec<&String>); 8] = [
         ("workload.sources", workload.sources.keys().collect()),
         ("workload.classes", workload.classes.keys().collect()),
         ("workload.population.tiers", workload.population.tiers.keys().collect()),
         ("endpoints", scenario.endpoints.keys().collect()),
         ("stages", scenario.stages.keys().collect()),
         ("devices", scenario.devices.keys().collect()),
+        ("faults", scenario.faults.keys().collect()),
         ("name", vec![&scenario.name]),
     ];
     for (path, keys) in tables {
@@ -176,6 +182,7 @@ fn workload(document: &Document<Scenario>, found: &mut Found) {
     for (name, source) in &workload.sources {
         sources::holds(document, &format!("workload.sources.{name}"), source, found);
     }
+    sources::mixes(document, found);
     for (name, class) in &workload.classes {
         let path = format!("workload.classes.{name}");
         match &class.endpoint {
@@ -342,7 +349,7 @@ fn stages(document: &Document<Scenario>, found: &mut Found) {
                 if let Some(memory) = &s.memory {
                     dist(document, &at("memory.per_call_gb"), &memory.per_call_gb, found);
                     let count = scenario.devices.get(&memory.device).map_or(1, |d| d.count);
-                    let replicas_each = f64::from(s.replicas.div_ceil(count));
+                    let replicas_each = f64::from(s.places().div_ceil(count));
                     let device = Some(memory.device.clone());
                     on_device(at("memory.device"), &device, memory.weights_gb * replicas_each, found);
                 }

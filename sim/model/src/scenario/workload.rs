@@ -14,6 +14,10 @@ pub struct Workload {
     pub sources: IndexMap<String, Source>,
     /// Request classes, by name; each source draws from them by weight.
     pub classes: IndexMap<String, Class>,
+    /// Sources with a mix of their own: by the source's name the weights of its classes, by name. A class
+    /// that is not named there does not come from that source.
+    #[serde(default)]
+    pub mix: IndexMap<String, IndexMap<String, f64>>,
     /// The users.
     #[serde(default)]
     pub population: Population,

@@ -1,18 +1,22 @@
 //! The service made from a scenario: everything in place, nothing moving yet.
 
+use super::autoscale::Scaler;
+use super::faults::Faults;
+use super::host::Host;
 use super::{
     Breakdown, EndpointPlan, Event, Executor, Measures, PatiencePlan, Plan, ResendPlan, Service, StageState,
 };
 use crate::attempts::Attempts;
 use crate::clients::birth::Nursery;
 use crate::clients::source::Arrivals;
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, StageId};
 use crate::llm::batching_stage::BatchingStage;
 use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
 use crate::outcome::{Digest, Tally};
 use crate::scenario::{Endpoint, Inputs, Loaded, Scenario, Source, Stage};
+use crate::spans::Spans;
 use crate::stages::reranker::RerankStage;
 use crate::stages::server::ServerStage;
 use crate::telemetry::Meter;
@@ -148,6 +152,21 @@ impl Service {
         let class_names: Vec<_> = traces.iter().map(|t| t.as_ref().map(|t| t.classes().to_vec())).collect();
         let nursery = Nursery::new(scenario, &class_names)?;
         let plan = build_plan(scenario, &governor, &fleet, (seed, replication))?;
+        let signals = Signals::new(&scenario.policy.signals);
+        let host = Host::new(scenario, (&governor, &signals), (seed, replication));
+        let faults = Faults::new(scenario, |name| fleet.groups.get(name)?.first().copied())?;
+        let scalers = stages
+            .iter()
+            .enumerate()
+            .filter_map(|(index, (state, _))| {
+                let slots = match state {
+                    StageState::Slots(slots) => slots.slots_each,
+                    StageState::Batching(batching) => batching.max_seqs,
+                    StageState::Server(_) | StageState::Reranker(_) => return None,
+                };
+                Scaler::new(scenario, StageId(index as u16), slots)
+            })
+            .collect();
         let stage_measures = stages.iter().map(|(_, capacity)| StageMeasure::new(*capacity)).collect();
         let executor_slots = u64::from(scenario.gateway.executor_slots.unwrap_or(u32::MAX));
         let step = Span::from_nanos((end.as_nanos() / u64::from(scenario.run.timeline_points)).max(1));
@@ -159,7 +178,7 @@ impl Service {
             born: 0,
             attempts: Attempts::default(),
             present: 0,
-            signals: Signals::new(&scenario.policy.signals),
+            signals,
             governor,
             ticked: Ticked::default(),
             executor: Executor { busy: 0, measure: StageMeasure::new(executor_slots) },
@@ -172,6 +191,10 @@ impl Service {
             tasks: VecDeque::new(),
             pump: false,
             expiry: None,
+            spans: Spans::default(),
+            faults,
+            scalers,
+            host,
             plan: Arc::new(plan),
         })
     }
@@ -201,6 +224,8 @@ impl Service {
         }
         calendar.schedule(Time::ZERO + self.timeline.step, Event::Point);
         calendar.schedule(Time::ZERO + Span::from_secs_f64(scenario.run.duration_s), Event::Close);
+        self.schedule_faults(calendar);
+        self.start_scalers(calendar);
     }
 }
 
@@ -275,7 +300,7 @@ fn build_stages(
                         fleet.memory[device.0 as usize].load(memory.weights_gb);
                     }
                 }
-                watched.extend(used(&devices, slots.replicas));
+                watched.extend(used(&devices, slots.places()));
                 let capacity = u64::from(slots.replicas) * u64::from(slots.slots);
                 (StageState::Slots(SlotsStage::new(slots, &devices)?), capacity)
             }
@@ -285,11 +310,11 @@ fn build_stages(
                     let memory = &mut fleet.memory[device.0 as usize];
                     memory.load(memory.capacity_gb() * batching.memory_share);
                 }
-                watched.extend(used(&devices, batching.replicas));
+                watched.extend(used(&devices, batching.places()));
                 let config =
                     batching.config(inputs).map_err(|why| BuildError::Engine { stage: name.clone(), why })?;
                 let capacity = u64::from(batching.replicas) * u64::from(config.max_seqs);
-                let stage = BatchingStage::new(batching, &config)
+                let stage = BatchingStage::new(batching, &config, &devices)
                     .map_err(|why| BuildError::Engine { stage: name.clone(), why })?;
                 (StageState::Batching(stage), capacity)
             }

@@ -80,6 +80,7 @@ impl Service {
         self.meter.now.arrived += 1;
         self.timeline.now.offered += 1;
         let request = Request { asker, ..request };
+        self.spans.tell(|spans| spans.born(&request, &view));
         self.send(now, request, view, Span::ZERO, calendar);
     }
 
@@ -95,10 +96,12 @@ impl Service {
         let chance = attempt_chance(&request);
         let id = self.attempts.insert(request, view, chance, now);
         self.measure.attempts += 1;
+        self.spans.tell(|spans| spans.sent(now, id, request.index, delay));
         let ingress =
             self.plan.ingress.as_ref().map_or(Span::ZERO, |law| {
                 Span::from_secs_f64(law.sample(&mut chance.draw(purpose::INGRESS)))
             });
+        let ingress = ingress + self.faults.network_delay(now + delay, chance);
         if let Some(patience) = &self.plan.patience {
             let wait = Span::from_secs_f64(
                 patience.give_up.sample(&mut chance_of_wait(&request).draw(purpose::PATIENCE)),
@@ -135,6 +138,7 @@ impl Service {
         }
         // Nobody tells the gateway: the attempt lives on for nobody, and the person is free to ask again.
         attempt.orphan = true;
+        self.spans.tell(|spans| spans.left(now, id));
         let (request, view, level) = (attempt.request, attempt.view, attempt.level);
         if self.ask_again(now, request, view, calendar).is_none() {
             self.record(now, &Last { request, view, level, end: End::Abandoned, answer: None }, calendar);

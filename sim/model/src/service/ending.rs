@@ -1,6 +1,6 @@
 //! Ends: what an attempt gives back, whether its request is tried again, and what is recorded.
 
-use super::{Event, Service, moment};
+use super::{Event, Service};
 use crate::attempts::{Attempt, Phase, Question, Request};
 use crate::clients::birth::purpose;
 use crate::ids::AttemptId;
@@ -65,13 +65,19 @@ impl Service {
         }
         let (request, view, level, orphan) = (attempt.request, attempt.view, attempt.level, attempt.orphan);
         let answer = (end == End::Answered).then(|| self.answer(id, now));
+        self.spans.tell(|spans| spans.ended(now, id, end, level));
         if self.attempts[id].holds_slot {
             self.executor.busy -= 1;
             self.executor.measure.busy.set(now, u64::from(self.executor.busy));
             self.pump = true;
         }
+        if self.attempts[id].has_thread
+            && let Some(host) = &mut self.host
+        {
+            host.threads -= 1;
+        }
         let known = self.as_the_gateway_knows(now, id, end);
-        self.governor.left(moment(now), id.ticket(), &known);
+        self.governor.left(self.moment(now), id.ticket(), &known);
         self.attempts.remove(id);
         self.wake_held(now, calendar);
         if orphan {
@@ -121,7 +127,7 @@ impl Service {
         match self.attempts[id].phase {
             Phase::Ingress | Phase::Between | Phase::Backoff | Phase::Held(_) => {}
             Phase::Queued => {
-                self.governor.left(moment(now), id.ticket(), &policies::End::GONE);
+                self.governor.left(self.moment(now), id.ticket(), &policies::End::GONE);
                 self.left_queue(now, id);
             }
             Phase::Waiting(stage) => {
@@ -200,6 +206,8 @@ impl Service {
             waited,
         };
         self.timeline.record(&ended);
+        let seen = answer.map(|answer| answer.first_token);
+        self.spans.tell(|spans| spans.recorded(now, request.index, &ended, seen));
         if ended.counts && answered && *level == Level::L1 {
             let reranks = self.plan.endpoints[usize::from(view.endpoint)].reranks;
             self.measure.rerank_wanted += u64::from(reranks);
@@ -254,6 +262,9 @@ impl Service {
 
     /// Whether an answer at this level is right: the request's luck against the level's quality.
     fn is_right(&self, request: &Request, level: Level, rerank_skipped: bool) -> bool {
+        if level == Level::L3 && request.question == Question::New && self.faults.knowledge_base_stale() {
+            return false;
+        }
         let quality = &self.plan.quality[level.index()];
         let mut share = match request.question {
             Question::Faq => quality.faq,

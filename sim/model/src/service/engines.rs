@@ -62,31 +62,37 @@ impl Service {
         replica: u32,
         calendar: &mut Calendar<Event>,
     ) {
+        self.attempts[id].replica = replica;
         self.begin_service(now, id, stage);
         let tokens_in = self.prompt_tokens(id);
-        let attempt = &mut self.attempts[id];
-        attempt.replica = replica;
+        let attempt = &self.attempts[id];
         let (tokens_out, chance) = (attempt.request.tokens_out, attempt.luck);
         let StageState::Slots(slots) = &mut self.stages[stage.index()] else { return };
         let mut work = slots.work(tokens_in, tokens_out, &mut chance.draw(stage_purpose(stage)));
+        work.stretch(self.faults.latency_factor(stage));
         slots.busy += 1;
         slots.router.add(replica);
         let busy = u64::from(slots.busy);
-        let device = slots.replicas[replica as usize].device;
+        let cold = slots.cold;
+        let place = &mut slots.replicas[replica as usize];
+        let device = place.device;
+        let loading_s = place.loading(now, cold);
         let mut held = 0.0;
         if let Some(law) = &slots.per_call_gb {
             held = law.sample(&mut chance.draw(memory_purpose(stage))).max(0.0)
                 + slots.per_token_gb * f64::from(tokens_in);
         }
         self.measure.stages[stage.index()].busy.set(now, busy);
+        if let Some(memory) = device.map(|device| &self.devices[device.0 as usize])
+            && memory.rerank_busy > 0
+        {
+            work.stretch(memory.interference);
+        }
+        work.delay(loading_s);
         let mut fits = true;
         let mut growth = 0.0;
         if let Some(device) = device {
             let memory = &mut self.devices[device.0 as usize];
-            if memory.rerank_busy > 0 {
-                work.first_s *= memory.interference;
-                work.total_s *= memory.interference;
-            }
             memory.llm_busy += 1;
             fits = memory.fits(now, held);
             if !fits {
@@ -280,7 +286,7 @@ impl Service {
             return;
         }
         let Some(replica) = batching.router.pick() else {
-            self.turn_away(id, stage);
+            self.break_off(now, id, Failure::NoReplica, calendar);
             return;
         };
         batching.calls += 1;
@@ -295,7 +301,7 @@ impl Service {
     }
 
     /// Keeps a replica's pending event in step with its engine.
-    fn schedule_batching(&mut self, stage: StageId, replica: u32, calendar: &mut Calendar<Event>) {
+    pub(super) fn schedule_batching(&mut self, stage: StageId, replica: u32, calendar: &mut Calendar<Event>) {
         let place = &mut self.batching(stage).replicas[replica as usize];
         let next = place.engine.next_event().map(Time::from_nanos);
         if place.wake.map(|(at, _)| at) == next {
@@ -333,14 +339,14 @@ impl Service {
                         self.served(now, id, calendar);
                     }
                 }
-                Progress::Preempted { .. } => {}
+                Progress::Preempted { id, at } => {
+                    self.spans.tell(|spans| spans.noted(at, AttemptId::from_key(id), "preempted"));
+                }
                 Progress::Refused { id, .. } => {
                     let id = AttemptId::from_key(id);
                     if self.attempts.get(id).is_some() {
                         self.end_batching(id, stage);
-                        self.call_ended(now, id, false, false, calendar);
-                        self.attempts[id].phase = Phase::Between;
-                        self.tasks.push_back(Task::Finish(id, End::Failed(Failure::TooLong)));
+                        self.break_off(now, id, Failure::TooLong, calendar);
                     }
                 }
             }
@@ -450,6 +456,7 @@ impl Service {
         self.measure.restarts += 1;
         let slots = self.slots(stage);
         slots.router.set_up(replica, false);
+        slots.replicas[replica as usize].cold();
         let restart = slots.restart;
         while let Some(job) = self.slots(stage).replicas[replica as usize].jobs.last() {
             let other = job.id;
@@ -470,6 +477,11 @@ impl Service {
         calendar: &mut Calendar<Event>,
     ) {
         self.end_slot(now, id, stage, false, calendar);
+        self.break_off(now, id, why, calendar);
+    }
+
+    /// A call that holds nothing of its stage any more breaks.
+    fn break_off(&mut self, now: Time, id: AttemptId, why: Failure, calendar: &mut Calendar<Event>) {
         self.call_ended(now, id, false, false, calendar);
         self.attempts[id].phase = Phase::Between;
         self.tasks.push_back(Task::Finish(id, End::Failed(why)));

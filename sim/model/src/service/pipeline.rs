@@ -1,9 +1,11 @@
 //! The way of an attempt: entry, queue, gates, stages, end of path.
 
-use super::{Event, Service, StageState, Task, moment};
+use super::{Event, Service, StageState, Task};
 use crate::attempts::Phase;
 use crate::ids::{AttemptId, StageId};
-use crate::outcome::End;
+use crate::outcome::{End, Failure};
+use crate::scenario::OnTimeLimit;
+use crate::spans::Place;
 use forebay_engine::{Calendar, Span, Time};
 use forebay_policies::{Arrival, Call, CallEnd, CallView, Level, Next, Reason, Site};
 
@@ -13,6 +15,11 @@ impl Service {
         let Some(attempt) = self.attempts.get_mut(id) else { return };
         attempt.arrived = now;
         attempt.entered = now;
+        if self.host.as_ref().is_some_and(|host| host.down) {
+            attempt.phase = Phase::Between;
+            self.tasks.push_back(Task::Finish(id, End::Failed(Failure::GatewayKilled)));
+            return;
+        }
         attempt.phase = Phase::Queued;
         if let Some(deadline) = self.plan.deadline {
             attempt.deadline = Some(calendar.after(deadline, Event::Deadline(id)));
@@ -21,11 +28,13 @@ impl Service {
         if self.counts(now) {
             self.executor.measure.offered += 1;
         }
-        match self.governor.arrived(moment(now), &view, &self.signals) {
-            Arrival::Admit => self.start(now, id, (Level::L1, Reason::Normal), None, true),
+        let answer = self.governor.arrived(self.moment(now), &view, &self.signals);
+        self.spans.tell(|spans| spans.arrived(now, id, answer, &self.governor));
+        match answer {
+            Arrival::Admit => self.start(now, id, ((Level::L1, Reason::Normal), None), true, calendar),
             // Rules and hand-offs need no slot of the executor, nor does a light path without a queue.
             Arrival::Degrade { level, why } => {
-                self.start(now, id, (level, why), None, level == Level::L2);
+                self.start(now, id, ((level, why), None), level == Level::L2, calendar);
             }
             Arrival::Queue { .. } => {
                 self.executor.measure.queue.set(now, self.governor.queued() as u64);
@@ -39,14 +48,18 @@ impl Service {
     }
 
     /// Hands queued attempts to free executor slots.
-    pub(super) fn serve_queue(&mut self, now: Time) {
+    pub(super) fn serve_queue(&mut self, now: Time, calendar: &mut Calendar<Event>) {
         self.pump = false;
-        while self.plan.executor_slots.is_none_or(|slots| self.executor.busy < slots) {
-            match self.governor.next(moment(now), &self.signals) {
+        while !self.gateway_down() && self.plan.executor_slots.is_none_or(|slots| self.executor.busy < slots)
+        {
+            let next = self.governor.next(self.moment(now), &self.signals);
+            self.spans.tell(|spans| spans.turn(now, next, &self.governor));
+            match next {
                 Next::Serve(dispatch) => {
                     let id = AttemptId::of(dispatch.ticket);
                     self.left_queue(now, id);
-                    self.start(now, id, (dispatch.level, dispatch.why), dispatch.top_k, true);
+                    let at = (dispatch.level, dispatch.why);
+                    self.start(now, id, (at, dispatch.top_k), true, calendar);
                 }
                 Next::Drop { ticket, why } => {
                     let id = AttemptId::of(ticket);
@@ -61,7 +74,7 @@ impl Service {
     /// Keeps the event at which the next queued attempt has waited too long.
     pub(super) fn watch_expiry(&mut self, calendar: &mut Calendar<Event>) {
         let Some(at) = self.governor.next_expiry() else { return };
-        let at = Time::from_nanos(at.0);
+        let at = self.faults.time_of(at);
         if self.expiry.is_some_and(|(pending, _)| pending <= at) {
             return;
         }
@@ -74,8 +87,9 @@ impl Service {
     /// Queued attempts that have waited past their limit are turned away.
     pub(super) fn expire(&mut self, now: Time) {
         self.expiry = None;
-        while let Some((ticket, why)) = self.governor.expire(moment(now)) {
+        while let Some((ticket, why)) = self.governor.expire(self.moment(now)) {
             let id = AttemptId::of(ticket);
+            self.spans.tell(|spans| spans.turn(now, Next::Drop { ticket, why }, &self.governor));
             self.left_queue(now, id);
             self.tasks.push_back(Task::Finish(id, End::RejectedBy(why, None)));
         }
@@ -97,7 +111,14 @@ impl Service {
     }
 
     /// An attempt begins to be served at a level.
-    fn start(&mut self, now: Time, id: AttemptId, at: (Level, Reason), top_k: Option<u16>, takes_slot: bool) {
+    fn start(
+        &mut self,
+        now: Time,
+        id: AttemptId,
+        (at, top_k): ((Level, Reason), Option<u16>),
+        takes_slot: bool,
+        calendar: &mut Calendar<Event>,
+    ) {
         let Some(attempt) = self.attempts.get_mut(id) else { return };
         let endpoint = &self.plan.endpoints[usize::from(attempt.view.endpoint)];
         (attempt.level, attempt.why) = (endpoint.taken[at.0.index()], at.1);
@@ -108,11 +129,13 @@ impl Service {
             Level::L2 => top_k.map_or(endpoint.documents_l2, |k| k.min(endpoint.documents_l2)),
             Level::L3 | Level::L4 => 0,
         };
+        self.spans.tell(|spans| spans.started(id, attempt));
         if takes_slot {
             attempt.holds_slot = true;
             self.executor.busy += 1;
             self.executor.measure.busy.set(now, u64::from(self.executor.busy));
         }
+        self.take_thread(now, id, calendar);
         self.tasks.push_back(Task::Proceed(id));
     }
 
@@ -156,7 +179,7 @@ impl Service {
                 level: attempt.level,
                 size: if gate == Site::RerankCall { u32::from(attempt.docs) } else { self.prompt_tokens(id) },
             };
-            let answer = self.governor.call(moment(now), &view, &self.signals);
+            let answer = self.governor.call(self.moment(now), &view, &self.signals);
             if !self.answered_at_gate(now, id, gate, answer, calendar) {
                 return false;
             }
@@ -173,7 +196,9 @@ impl Service {
         answer: Call,
         calendar: &mut Calendar<Event>,
     ) -> bool {
+        let clock = self.moment(now);
         let attempt = &mut self.attempts[id];
+        self.spans.tell(|spans| spans.called((now, clock), id, attempt, gate, answer, &mut self.governor));
         attempt.phase = Phase::Between;
         match answer {
             Call::Proceed => {
@@ -217,6 +242,7 @@ impl Service {
                 calendar.cancel(timer);
             }
             attempt.waited += now.since(attempt.entered);
+            self.spans.tell(|spans| spans.woken(now, id, attempt, site, &self.governor));
             attempt.phase = Phase::Between;
             attempt.pass(site);
             self.tasks.push_back(Task::Proceed(id));
@@ -230,7 +256,7 @@ impl Service {
         match attempt.phase {
             Phase::Held(site) => {
                 attempt.waited += now.since(attempt.entered);
-                let answer = self.governor.waited(moment(now), id.ticket(), site);
+                let answer = self.governor.waited(self.moment(now), id.ticket(), site);
                 if self.answered_at_gate(now, id, site, answer, calendar) {
                     self.tasks.push_back(Task::Proceed(id));
                 }
@@ -240,10 +266,37 @@ impl Service {
                     self.meter.now.llm_timeouts += 1;
                 }
                 self.call_ended(now, id, false, true, calendar);
-                self.tasks.push_back(Task::Finish(id, End::TimedOut));
+                if !self.goes_on_without_rerank(now, id, stage) {
+                    self.tasks.push_back(Task::Finish(id, End::TimedOut));
+                }
             }
             Phase::Ingress | Phase::Queued | Phase::Between | Phase::Backoff => {}
         }
+    }
+
+    /// A rerank call has used up its time: where the scenario says so, the attempt goes on with the first
+    /// documents as the retrieval ordered them. A batch that has begun runs to its end without it.
+    fn goes_on_without_rerank(&mut self, now: Time, id: AttemptId, stage: StageId) -> bool {
+        let StageState::Reranker(reranker) = &self.stages[stage.index()] else { return false };
+        if reranker.on_time_limit == OnTimeLimit::Fail {
+            return false;
+        }
+        let attempt = &mut self.attempts[id];
+        let (waits, docs, wait) =
+            (attempt.phase == Phase::Waiting(stage), attempt.docs, now.since(attempt.entered));
+        attempt.phase = Phase::Between;
+        let kept = self.plan.endpoints[usize::from(attempt.view.endpoint)].documents_kept;
+        attempt.docs = docs.min(kept);
+        let counts = attempt.arrived >= self.plan.warm;
+        if waits {
+            attempt.waited += wait;
+            self.leave_reranker(now, stage, docs);
+            if counts {
+                self.measure.stages[stage.index()].waited(wait);
+            }
+        }
+        self.next_step(id);
+        true
     }
 
     /// Tells the governor how a gated call ended, and wakes those that waited for its permit.
@@ -262,7 +315,7 @@ impl Service {
         let tokens =
             used.then(|| self.prompt_tokens(id).saturating_add(self.attempts[id].request.tokens_out));
         let end = CallEnd { ticket: id.ticket(), site, latency_ns, ok, timed_out, tokens };
-        self.governor.ended(moment(now), &end);
+        self.governor.ended(self.moment(now), &end);
         self.wake_held(now, calendar);
     }
 
@@ -270,7 +323,13 @@ impl Service {
     fn enter_stage(&mut self, now: Time, id: AttemptId, stage: StageId, calendar: &mut Calendar<Event>) {
         let attempt = &mut self.attempts[id];
         attempt.entered = now;
+        if self.host.as_ref().is_some_and(|host| host.is_down(stage)) {
+            attempt.phase = Phase::Between;
+            self.tasks.push_back(Task::Finish(id, End::Failed(Failure::NeighbourKilled)));
+            return;
+        }
         attempt.phase = Phase::Waiting(stage);
+        self.spans.tell(|spans| spans.moved(now, id, Place::Waiting(stage)));
         if attempt.arrived >= self.plan.warm {
             self.measure.stages[stage.index()].offered += 1;
         }
@@ -312,6 +371,8 @@ impl Service {
         let wait = now.since(attempt.entered);
         attempt.waited += wait;
         attempt.phase = Phase::Serving(stage);
+        let by = &self.stages[stage.index()];
+        self.spans.tell(|spans| spans.moved(now, id, Place::Serving(stage, by.replica(attempt))));
         attempt.served = true;
         attempt.started = now;
         if attempt.arrived >= self.plan.warm {
