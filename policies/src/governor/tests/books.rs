@@ -135,7 +135,7 @@ impl Driver {
             (10, _) => {
                 let reading = Reading::new(self.now).with(SignalKind::Vram, f64::from(deed.seed) / 255.0);
                 self.signals.deliver(self.now, &reading);
-                self.governor.tick(self.now, &self.signals, &mut Ticked::default());
+                self.governor.tick(self.now, &self.signals, &mut crate::Ticked::default());
                 String::new()
             }
             _ => String::new(),
