@@ -9,7 +9,7 @@ use forebay_policies::admission::weighted_bucket::Refill;
 use forebay_policies::{Admission, Site};
 
 /// Metrics that no scenario of this version produces.
-const NEVER: &[&str] = &["cache_hit_rate", "cache_wrong_rate", "cost", "csat", "value", "recovery_s"];
+const NEVER: &[&str] = &["cache_hit_rate", "cache_wrong_rate"];
 
 pub(super) fn inert(loaded: &Loaded, found: &mut Vec<Finding>) {
     let scenario = &loaded.scenario;
@@ -121,7 +121,7 @@ fn wishes(scenario: &Scenario, found: &mut Vec<Finding>) {
             Some("no stage is a batching engine")
         }
         m if NEVER.contains(&m) => Some("nothing in a scenario of this version gives it"),
-        _ => None,
+        m => forebay_model::metrics::missing(scenario, m),
     };
     let constraints = objective.constraints.iter().filter_map(|text| Constraint::parse(text).ok());
     let wanted = constraints.map(|constraint| ("objective.constraints", constraint.metric));
