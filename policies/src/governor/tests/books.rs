@@ -7,24 +7,24 @@ use proptest::prelude::*;
 const EVERYTHING: &str = "
     [admission.entry]
     kind = 'weighted_bucket'
-    base_rate_per_s = 200
+    base_rate_per_s = 12
     [admission.user]
     kind = 'fixed_rate'
     key = 'user'
-    limit = 40
+    limit = 5
     [admission.inside]
     kind = 'concurrency_gate'
-    max_at_once = 12
+    max_at_once = 7
     [admission.window]
     kind = 'token_window'
     quota = 30000
     window_s = 1
-    requests = 400
+    requests = 30
     [admission.user_window]
     kind = 'token_window'
     key = 'user'
-    quota = 6000
-    window_s = 0.5
+    quota = 1500
+    window_s = 0.2
     sub_windows = 5
     estimate_factor = 1.1
     count_rejected = true
@@ -44,12 +44,17 @@ const EVERYTHING: &str = "
     shared_expiry_s = 0.2
     [admission.frequency]
     kind = 'user_frequency'
-    limit = 30
+    limit = 2
     window_s = 1
     [admission.classes]
     kind = 'priority_buckets'
-    rate_per_s = 100
+    rate_per_s = 25
     step_cooldown_s = 0.2
+    [admission.class_tokens]
+    kind = 'priority_buckets'
+    key = 'tenant'
+    cost = 'tokens'
+    rate_per_s = 1500
     [admission.limit]
     kind = 'adaptive_concurrency'
     law = { kind = 'aimd', latency_above_s = 0.2 }
@@ -61,14 +66,14 @@ const EVERYTHING: &str = "
     to = 1.0
     [admission.early]
     kind = 'early_rejection'
-    decode_at_once = 12
+    decode_at_once = 6
     prefill_ms_per_token = 0.2
-    decode_ms_per_token = 0.5
+    decode_ms_per_token = 1
     [admission.paced]
     kind = 'paced'
     place = 'llm_call'
-    rate_per_s = 100
-    wait_at_most_s = 0.05
+    rate_per_s = 30
+    wait_at_most_s = 0.03
     [admission.reserved]
     kind = 'token_window'
     place = 'llm_call'
@@ -91,22 +96,22 @@ const EVERYTHING: &str = "
     [admission.calls]
     kind = 'token_bucket'
     place = 'llm_call'
-    rate_per_s = 50
-    burst = 10
+    rate_per_s = 12
+    burst = 2
     [admission.llm]
     kind = 'concurrency_gate'
     place = 'llm_call'
-    max_at_once = 3
-    wait_at_most_s = 0.2
+    max_at_once = 2
+    wait_at_most_s = 0.1
     [admission.tenant]
     kind = 'concurrency_gate'
     place = 'llm_call'
     key = 'tenant'
-    max_at_once = 2
-    wait_at_most_s = 0.3
+    max_at_once = 1
+    wait_at_most_s = 0.2
     [queue]
     kind = 'strict_priority'
-    max_length = 4
+    max_length = 1
     max_wait_s = 0.5
     aging_s = 0.2
     [fallback]
@@ -211,10 +216,10 @@ impl Driver {
                 self.governor.tick(self.now, &self.signals, &mut Ticked::default());
                 String::new()
             }
-            (11, _) if deed.seed < 64 => {
-                let value = 20.0 + 10.0 * f64::from(deed.seed);
-                let path = ["classes.rate_per_s", "paced.rate_per_s", "window.requests", "frequency.limit"];
-                let path = format!("admission.{}", path[usize::from(deed.seed % 4)]);
+            (11, _) if deed.seed < 16 => {
+                let value = 2.0 + f64::from(deed.seed);
+                let path = ["classes.rate_per_s", "early.decode_at_once", "window.requests"];
+                let path = format!("admission.{}", path[usize::from(deed.seed % 3)]);
                 self.governor.set(self.now, &path, value).expect("a value within its range");
                 path
             }
@@ -290,12 +295,12 @@ impl Driver {
         let count = |site| self.attempts.iter().filter(|attempt| attempt.1 == Stage::Calling(site)).count();
         let queued = self.attempts.iter().filter(|attempt| attempt.1 == Stage::Queued).count();
         let (llm, rerank) = (count(Site::LlmCall), count(Site::RerankCall));
-        assert!(llm <= 3 && rerank <= 2, "a gate let {llm} and {rerank} in");
+        assert!(llm <= 2 && rerank <= 2, "a gate let {llm} and {rerank} in");
         for tenant in 0..3 {
             let calling = |attempt: &&(u32, Stage, u32)| {
                 attempt.1 == Stage::Calling(Site::LlmCall) && attempt.2 == tenant
             };
-            assert!(self.attempts.iter().filter(calling).count() <= 2);
+            assert!(self.attempts.iter().filter(calling).count() <= 1);
         }
         assert_eq!(self.governor.queued(), queued);
         let present = self.attempts.iter().filter(|attempt| attempt.1 != Stage::Gone).count();
@@ -348,17 +353,23 @@ fn the_random_driver_meets_every_module() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     };
-    for _ in 0..20_000 {
+    for _ in 0..40_000 {
         let (kind, slot, seed) = (draw(12) as u8, draw(SLOTS as u64) as usize, draw(256) as u8);
         // Now a crowd, now hardly anybody.
-        let gap = if draw(100) == 0 { draw(S) } else { draw(8 * MS) };
+        let gap = match draw(100) {
+            0 => draw(S),
+            1..50 => draw(MS),
+            _ => draw(8 * MS),
+        };
         driver.step(&Deed { kind, slot, gap, seed });
         driver.log.clear();
         driver.audit();
     }
-    let asked = |reason: &&Reason| driver.governor.explain(**reason).is_none();
-    let unheard: Vec<_> = Reason::ALL.iter().filter(asked).map(|reason| reason.code()).collect();
-    println!("{unheard:?}");
+    // Of each admission module, and of none but those of the ladder, where only one signal is set.
+    let unheard = |reason: &&Reason| {
+        driver.governor.explain(**reason).is_none() && !matches!(&reason.code()[..2], "l2" | "l3" | "l4")
+    };
+    assert_eq!(Reason::ALL.iter().filter(unheard).collect::<Vec<_>>(), [] as [&Reason; 0]);
     driver.finish();
 }
 
