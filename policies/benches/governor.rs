@@ -29,6 +29,9 @@ const BUCKETS: &str = "
 ";
 const FIFO: &str = "[queue]\nkind = 'fifo'\nmax_length = 100000\nmax_wait_s = 60\n";
 const PRIORITY: &str = "[queue]\nkind = 'strict_priority'\nmax_wait_s = 60\naging_s = 10\n";
+const DEADLINE: &str = "[queue]\nkind = 'earliest_deadline'\nmax_wait_s = 60\n";
+const FAIR: &str = "[queue]\nkind = 'weighted_fair'\nmax_wait_s = 60\n";
+const SEMANTIC: &str = "[queue]\nkind = 'semantic'\nmax_wait_s = 60\ndecay_window_s = 1\n";
 const LEVELS: &str = "
     [fallback]
     l2.vram_above = 0.85
@@ -50,6 +53,9 @@ fn main() {
         ("two buckets", BUCKETS.to_owned()),
         ("fifo", FIFO.to_owned()),
         ("strict priority", PRIORITY.to_owned()),
+        ("earliest deadline", DEADLINE.to_owned()),
+        ("weighted fair", FAIR.to_owned()),
+        ("semantic", SEMANTIC.to_owned()),
         ("levels", format!("[queue]\nkind = 'fifo'\n{LEVELS}")),
         ("rerank guard", RERANK.to_owned()),
         ("llm gate", LLM.to_owned()),
@@ -80,6 +86,10 @@ fn ns_per_request(policy: &Policy) -> f64 {
             class: (n % 5) as u8,
             chars: (n % 1000) as u32,
             history_turns: (n % 3) as u16,
+            user: n % 1000,
+            tier: (n % 7) as u8,
+            urgent: n % 11 == 0,
+            service_keyword: n % 3 == 0,
             ..RequestView::new(ticket)
         };
         let served = match black_box(governor.arrived(now, &request, &signals)) {

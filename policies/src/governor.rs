@@ -17,14 +17,16 @@
 //! The state is plain data: a governor that is saved and restored goes on as if nothing had happened.
 
 mod calls;
+mod expected_wait;
 mod explain;
+mod routes;
 pub(crate) mod tickets;
 
 pub use explain::Explanation;
 
 use crate::admission::{self, Gate, Key, Refusal, Verdict};
 use crate::fallback::floor::Floors;
-use crate::fallback::{levels::Ladder, rerank_guard};
+use crate::fallback::{levels::Ladder, providers, rerank_guard};
 use crate::notice::Lost;
 use crate::queueing::{self, Popped};
 use crate::{
@@ -37,6 +39,14 @@ use tickets::{Slot, Standing, Tickets};
 
 /// Most admission modules: a bit each in an attempt's set of permits, and a few for other gates.
 pub const MOST_ADMISSION_MODULES: usize = 32;
+/// Not a module: what a call waits at that is held back until its turn.
+const UNIT_TURN: u8 = 57;
+/// The number of documents, where modules are told apart by a number.
+const UNIT_TOP_K: u8 = 58;
+/// The cache as last resort, likewise.
+const UNIT_CACHE: u8 = 59;
+/// Fail-over between providers, likewise.
+const UNIT_PROVIDERS: u8 = 60;
 /// The queue, where modules are told apart by a number.
 const UNIT_QUEUE: u8 = 61;
 /// The ladder, likewise.
@@ -76,6 +86,7 @@ pub struct Governor {
     ladder: Ladder,
     floors: Floors,
     rerank: Option<rerank_guard::State>,
+    providers: providers::State,
     tickets: Tickets,
     /// Held calls that were given their permits and have not been named yet.
     woken: VecDeque<(Ticket, Site)>,
@@ -83,6 +94,7 @@ pub struct Governor {
     evidence: Vec<Option<explain::Evidence>>,
     last: Reason,
     lost: Lost,
+    pace: expected_wait::Pace,
 }
 
 impl Governor {
@@ -116,11 +128,13 @@ impl Governor {
             ladder: Ladder::new(&policy.fallback),
             floors: policy.fallback.class,
             rerank,
+            providers: providers::State::new(policy.fallback.providers.as_ref()),
             tickets: Tickets::default(),
             woken: VecDeque::new(),
             evidence: vec![None; Reason::COUNT],
             last: Reason::Normal,
             lost: Lost::default(),
+            pace: expected_wait::Pace::default(),
             policy: policy.clone(),
         })
     }
@@ -141,7 +155,8 @@ impl Governor {
             let unit = self.sites[Site::Front.index()].prompt[index];
             let module = &mut self.units[usize::from(unit)];
             match module.state.ask(now, module.key.of(request), request, signals) {
-                Verdict::Pass => {}
+                // No module at the front asks to wait: their checks see to it.
+                Verdict::Pass | Verdict::Wait(_) => {}
                 Verdict::Hold => held |= 1 << unit,
                 Verdict::Refuse(refusal) => return self.turn_away(now, held, request, unit, &refusal),
             }
@@ -192,6 +207,7 @@ impl Governor {
                 Popped::ServeAt(ticket, level, why) => (ticket, Some((level, why))),
                 Popped::Nothing => return Next::Idle,
             };
+            self.pace.served(now, queue.queued());
             let (mut level, mut why) = self.read_ladder(now, signals);
             if let Some((at_best, compared)) = at_best
                 && at_best > level
@@ -205,7 +221,8 @@ impl Governor {
             return match self.floors.settle(class, level, why) {
                 Ok((settled, why)) => {
                     self.note_floor(now, class, level, why);
-                    Next::Serve(Dispatch { ticket, level: settled, why, top_k: None })
+                    let top_k = self.top_k(now, signals);
+                    Next::Serve(Dispatch { ticket, level: settled, why, top_k })
                 }
                 Err(refusal) => self.drop_queued(now, ticket, UNIT_LADDER, &refusal),
             };
@@ -241,6 +258,7 @@ impl Governor {
         if let Some(guard) = &mut self.rerank {
             guard.gone(now, ticket);
         }
+        self.providers.left(ticket);
         if held != 0 {
             self.give_back(now, held, &request, end);
         }
@@ -253,13 +271,17 @@ impl Governor {
 
     /// How often [`Governor::tick`] wants to be called, in nanoseconds; `None`: not at all.
     pub fn tick_period_ns(&self) -> Option<u64> {
-        self.ladder.reads_signals().then_some(TICK_NS)
+        let queue_reads = self.queue.as_ref().is_some_and(queueing::State::reads_signals);
+        (self.ladder.reads_signals() || queue_reads).then_some(TICK_NS)
     }
 
-    /// Lets what has a clock of its own run: the ladder, which follows its signals also while nothing
-    /// arrives. What it brought is added to `ticked`.
+    /// Lets what has a clock of its own run: the ladder and the queue, which follow their signals also
+    /// while nothing arrives. What it brought is added to `ticked`.
     pub fn tick(&mut self, now: Moment, signals: &Signals, _ticked: &mut Ticked) {
         self.read_ladder(now, signals);
+        if let Some(queue) = &mut self.queue {
+            queue.tick(now, signals, &mut self.tickets);
+        }
     }
 
     /// How many wait in the queue with this index.
@@ -296,6 +318,14 @@ impl Governor {
         self.ladder.last()
     }
 
+    /// The share of its capacity, 0 to 1, that the emptiest bucket at the front holds now; `None`: there
+    /// is no bucket, or none was asked yet. Reading it changes nothing.
+    pub fn token_balance(&self, now: Moment, signals: &Signals) -> Option<f64> {
+        let front = &self.sites[Site::Front.index()];
+        let here = |unit: &u8| self.units.get(usize::from(*unit))?.state.balance(now, signals);
+        front.prompt.iter().filter_map(here).reduce(f64::min)
+    }
+
     /// How many permits a gate of `admission` has out for one value of its key (0 for a global gate);
     /// `None`: there is no such gate.
     pub fn permits_out(&mut self, module: &str, key: u64) -> Option<u32> {
@@ -322,7 +352,7 @@ impl Governor {
 
     fn adopt(&mut self, now: Moment, policy: Policy) {
         for (unit, parameters) in self.units.iter_mut().zip(policy.admission.values()) {
-            unit.state.adopt(parameters);
+            unit.state.adopt(now, parameters);
         }
         if let (Some(queue), Some(parameters)) = (&mut self.queue, &policy.queue) {
             queue.adopt(parameters);
@@ -330,6 +360,7 @@ impl Governor {
         if let (Some(guard), Some(parameters)) = (&mut self.rerank, &policy.fallback.rerank) {
             guard.adopt(parameters);
         }
+        self.providers.adopt(policy.fallback.providers.as_ref());
         self.ladder.adopt(&policy.fallback);
         self.floors = policy.fallback.class;
         self.policy = policy;

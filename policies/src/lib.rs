@@ -47,6 +47,7 @@ pub mod view;
 pub use admission::Admission;
 pub use decision::{Alert, Arrival, Call, Command, Dispatch, Next, Severity, Ticked};
 pub use fallback::Fallback;
+pub use fallback::providers::{ProviderEnd, Route};
 pub use governor::{Explanation, Governor};
 pub use moment::Moment;
 pub use notice::Notice;

@@ -245,7 +245,10 @@ impl Ladder {
             }
             if threshold.tripped && threshold.level > lowest {
                 lowest = threshold.level;
-                cause = Some((threshold.signal, value.unwrap_or(threshold.above), threshold.above));
+                let found = value.unwrap_or(threshold.above);
+                // Between the two thresholds it is the lower one that keeps it tripped.
+                let compared = if found < threshold.above { threshold.below } else { threshold.above };
+                cause = Some((threshold.signal, found, compared));
             }
         }
         let kept = now.since(self.since) >= self.dwell_ns;

@@ -10,6 +10,7 @@
 //! | [`outcome`] | how requests end, the ledger, the digest |
 //! | [`metrics`] | what was measured, by name |
 //! | [`replication`] | one run, start to end |
+//! | [`spans`] | where single requests were, and what was decided about them |
 //!
 //! The crate reads no files and no clock: a scenario, the traces and calibrations it names, a seed and a
 //! replication go in, a [`Replication`] comes out, the same on every machine.
@@ -26,6 +27,7 @@ pub mod outcome;
 pub mod replication;
 pub mod scenario;
 pub mod service;
+pub mod spans;
 mod stages;
 mod telemetry;
 pub mod timeline;
@@ -33,6 +35,7 @@ pub mod trace;
 
 pub use metrics::{Metric, Metrics};
 pub use outcome::{Digest, Ledger};
+pub use replication::simulate_with_spans;
 pub use replication::{Replication, RunError, simulate};
 pub use scenario::{Inputs, Loaded, Scenario};
 pub use trace::Trace;

@@ -2,6 +2,8 @@
 //!
 //! A metric that a run could not produce is absent with a reason, never 0.
 
+mod of_stages;
+
 use crate::measure::{Group, StageMeasure};
 use crate::scenario::Loaded;
 use crate::service::{Replicas, Scaler, Service, StageState};
@@ -114,10 +116,8 @@ pub(crate) fn total(service: &Service, loaded: &Loaded) -> Metrics {
         jain(&measure.by.tenant),
         "there is one tenant, or more than get a breakdown, or nobody asked",
     );
+    of_stages::total(&mut sheet, service);
     for (name, reason) in [
-        ("cache_hit_rate", "the scenario has no semantic cache"),
-        ("cache_wrong_rate", "the scenario has no semantic cache"),
-        ("cost", "the scenario gives no prices"),
         ("csat", "the scenario gives no satisfaction model"),
         ("value", "the scenario gives no business value"),
         ("recovery_s", "the scenario has no fault or surge to recover from"),
@@ -258,13 +258,18 @@ pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String,
     let bounded = scenario.gateway.executor_slots.is_some();
     stages.insert("executor".to_owned(), stage_metrics(&service.executor.measure, bounded));
     for (index, (name, measure)) in scenario.stages.keys().zip(&service.measure.stages).enumerate() {
-        let mut sheet = Sheet(stage_metrics(measure, true));
+        let bounded = measure.capacity < u64::from(u32::MAX);
+        let mut sheet = Sheet(stage_metrics(measure, bounded));
         if let Some(replicas) = service.replicas_of(loaded, index) {
             sheet.put("replicas_mean", "", replicas.mean);
             sheet.put("replicas_max", "", replicas.max);
             sheet.put("replica_hours", "h", replicas.hours);
         }
+        of_stages::own(&mut sheet, &service.stages[index], loaded);
         stages.insert(name.clone(), sheet.0);
+        for (part, metrics) in of_stages::parts(service, loaded, index) {
+            stages.insert(format!("{name}.{part}"), metrics);
+        }
     }
     all.insert("stage".to_owned(), stages);
     all.retain(|_, keys| !keys.is_empty());

@@ -4,6 +4,7 @@ use crate::metrics::{self, Metrics};
 use crate::outcome::{Digest, Ledger};
 use crate::scenario::Loaded;
 use crate::service::{BuildError, Service};
+use crate::spans::{Names, Recorder, RequestSpans};
 use crate::timeline::{Mark, Point};
 use forebay_engine::{Simulation, Span, Stop, Time};
 use indexmap::IndexMap;
@@ -39,6 +40,26 @@ pub struct Replication {
 /// When the scenario cannot be built, or its clock stands still.
 pub fn simulate(loaded: &Loaded, seed: u64, replication: u64) -> Result<Replication, RunError> {
     finish(Service::simulation(loaded, seed, replication)?, loaded)
+}
+
+/// Runs one replication to its end and follows so many of its requests, evenly spread over all births;
+/// all of them, when there are no more. Everything else is as [`simulate`] gives it.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_with_spans(
+    loaded: &Loaded,
+    seed: u64,
+    replication: u64,
+    requests: u32,
+) -> Result<(Replication, Vec<RequestSpans>), RunError> {
+    let mut simulation = Service::simulation(loaded, seed, replication)?;
+    let warm = simulation.world.plan.warm;
+    simulation.world.spans.begin(Recorder::new(Names::new(&loaded.scenario), warm, requests));
+    run(&mut simulation, loaded)?;
+    let replication = measured(&simulation, loaded);
+    let spans = simulation.world.spans.take(simulation.calendar.now());
+    Ok((replication, spans))
 }
 
 /// Runs a replication that has begun to its end: one that was stepped, or forked into a what-if.

@@ -9,6 +9,8 @@
 //! | `stations` | server stations and the reranker |
 //! | `engines` | the two LLM engines |
 //! | `out_of_memory` | device memory that runs out |
+//! | `roles` | what servers do beside taking time: cache, rules, hand-offs |
+//! | `providers` | external providers, and the walk from one to the next |
 //! | `ending` | ends of attempts and requests, and what they give back |
 //! | `signals` | samples, ticks, and the timeline |
 //! | `faults` | what does not work, and when |
@@ -28,6 +30,12 @@ mod faults;
 mod host;
 mod out_of_memory;
 mod pipeline;
+mod providers;
+#[cfg(test)]
+mod providers_tests;
+mod roles;
+#[cfg(test)]
+mod roles_tests;
 mod signals;
 mod stations;
 #[cfg(test)]
@@ -35,19 +43,22 @@ mod tests;
 
 pub use build::BuildError;
 pub use faults::Edge;
+pub(crate) use providers::ProviderVisit;
 
-use crate::attempts::Attempts;
+use crate::attempts::{Attempt, Attempts};
 use crate::clients::birth::Nursery;
 use crate::clients::source::{Arrivals, Due};
 use crate::ids::{AttemptId, DeviceId, SourceId, StageId};
 use crate::llm::batching_stage::BatchingStage;
+use crate::llm::providers::ProvidersStage;
 use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
 use crate::outcome::{Digest, End, Tally};
 use crate::scenario::{LevelQuality, PatienceUntil};
+use crate::spans::Spans;
 use crate::stages::reranker::RerankStage;
-use crate::stages::server::ServerStage;
+use crate::stages::server::{Role, ServerStage};
 use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{Calendar, Handle, Sampler, Span, Stream, Time, TimeWeighted, Welford, World};
@@ -129,6 +140,17 @@ pub(crate) enum StageState {
     Reranker(RerankStage),
     Slots(SlotsStage),
     Batching(BatchingStage),
+    Providers(ProvidersStage),
+}
+
+impl StageState {
+    /// The replica or GPU that serves an attempt at this stage, where a stage has several.
+    pub(crate) fn replica(&self, attempt: &Attempt) -> Option<u32> {
+        match self {
+            Self::Server(_) | Self::Providers(_) => None,
+            Self::Reranker(_) | Self::Slots(_) | Self::Batching(_) => Some(attempt.replica),
+        }
+    }
 }
 
 /// What of the scenario the running service needs, in the form it needs it.
@@ -144,6 +166,10 @@ pub(crate) struct Plan {
     pub(crate) retries: Option<crate::scenario::Retries>,
     pub(crate) quality: [LevelQuality; 4],
     pub(crate) kept_without_rerank: f64,
+    /// Share of right answers at L1 that stay right with so many documents; between points linear.
+    pub(crate) recall: Vec<(f64, f64)>,
+    /// The first semantic cache: the last resort of attempts that have asked none.
+    pub(crate) last_resort: Option<StageId>,
     pub(crate) warm: Time,
     pub(crate) end: Time,
     pub(crate) empty_cache: Vec<Option<Span>>,
@@ -228,6 +254,8 @@ pub(crate) struct Measures {
     /// Answers at L1 of endpoints that rerank, and those of them that were not reranked.
     pub(crate) rerank_wanted: u64,
     pub(crate) rerank_skipped: u64,
+    /// What calls of external providers cost.
+    pub(crate) provider_cost: f64,
 }
 
 /// The simulated service.
@@ -258,6 +286,8 @@ pub struct Service {
     pub(crate) pump: bool,
     /// The pending event at which a queued attempt has waited too long.
     pub(crate) expiry: Option<(Time, Handle)>,
+    /// Follows single requests, if it was asked to.
+    pub(crate) spans: Spans,
     pub(crate) faults: Faults,
     pub(crate) scalers: Vec<Scaler>,
     /// Kept only where the scenario gives the host's memory.
@@ -323,7 +353,7 @@ impl Service {
     pub(crate) fn site_of(&self, stage: StageId) -> Option<Site> {
         match self.stages[stage.index()] {
             StageState::Reranker(_) => Some(Site::RerankCall),
-            StageState::Slots(_) | StageState::Batching(_) => Some(Site::LlmCall),
+            StageState::Slots(_) | StageState::Batching(_) | StageState::Providers(_) => Some(Site::LlmCall),
             StageState::Server(_) => None,
         }
     }
@@ -345,6 +375,28 @@ impl Service {
     /// Requests in the system.
     pub fn in_system(&self) -> u64 {
         self.present
+    }
+
+    /// The classes with most questions that no rule matched in the last hour, with their counts, over all
+    /// knowledge bases: what an alert on the share of L3 shows as its cause. At most `most`.
+    pub fn most_unmatched(&self, now: Time, most: usize) -> Vec<(u16, u32)> {
+        let bases = self.stages.iter().filter_map(|state| match state {
+            StageState::Server(server) => match &server.role {
+                Role::Rules(knowledge) => Some(knowledge),
+                _ => None,
+            },
+            _ => None,
+        });
+        let mut counts: Vec<(u16, u32)> = Vec::new();
+        for (class, n) in bases.flat_map(|knowledge| knowledge.unmatched_in_hour(now)) {
+            match counts.iter_mut().find(|known| known.0 == class) {
+                Some(known) => known.1 += n,
+                None => counts.push((class, n)),
+            }
+        }
+        counts.sort_by_key(|&(class, n)| (std::cmp::Reverse(n), class));
+        counts.truncate(most);
+        counts
     }
 
     /// The level at which the governor answers now.

@@ -41,6 +41,8 @@ pub(crate) struct WindowShares {
     pub(crate) error_rate: Option<f64>,
     pub(crate) llm_timeouts: f64,
     pub(crate) latency_p95_s: Option<f64>,
+    pub(crate) store_latency_s: Option<f64>,
+    pub(crate) cache_hit_rate: Option<f64>,
 }
 
 impl Meter {
@@ -105,6 +107,10 @@ impl Meter {
             error_rate: (self.sum.ended > 0).then(|| self.sum.errors as f64 / self.sum.ended as f64),
             llm_timeouts: self.sum.llm_timeouts as f64,
             latency_p95_s: p95,
+            store_latency_s: (self.sum.store_calls > 0)
+                .then(|| self.sum.store_ns as f64 * 1e-9 / self.sum.store_calls as f64),
+            cache_hit_rate: (self.sum.cache_lookups > 0)
+                .then(|| self.sum.cache_hits as f64 / self.sum.cache_lookups as f64),
         }
     }
 
@@ -119,4 +125,8 @@ fn add(sum: &mut WindowCounts, counts: WindowCounts, op: impl Fn(u64, u64) -> u6
     sum.ended = op(sum.ended, counts.ended);
     sum.errors = op(sum.errors, counts.errors);
     sum.llm_timeouts = op(sum.llm_timeouts, counts.llm_timeouts);
+    sum.store_calls = op(sum.store_calls, counts.store_calls);
+    sum.store_ns = op(sum.store_ns, counts.store_ns);
+    sum.cache_lookups = op(sum.cache_lookups, counts.cache_lookups);
+    sum.cache_hits = op(sum.cache_hits, counts.cache_hits);
 }

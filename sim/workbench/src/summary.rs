@@ -43,6 +43,30 @@ pub struct ScenarioId {
     pub name: String,
     /// Hash of the complete scenario, settings included.
     pub hash: String,
+    /// Which of its variants it was; absent: the scenario as it is written.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub variant: Option<String>,
+}
+
+impl ScenarioId {
+    /// Of a scenario that has been read.
+    pub fn of(loaded: &Loaded) -> Self {
+        Self {
+            name: loaded.scenario.name.clone(),
+            hash: loaded.hash.clone(),
+            variant: loaded.variants.chosen.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for ScenarioId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)?;
+        match &self.variant {
+            Some(variant) => write!(f, " (variant {variant})"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The numbers of a run: `summary.json`.
@@ -219,7 +243,7 @@ impl Gathering {
         let busiest = servers.into_iter().chain(kv_mean).reduce(f64::max);
         let summary = Summary {
             forebay: VERSION.to_owned(),
-            scenario: ScenarioId { name: loaded.scenario.name.clone(), hash: loaded.hash.clone() },
+            scenario: ScenarioId::of(loaded),
             seed: loaded.scenario.run.seed,
             replications: self.backlogs.len() as u32,
             digest: self.digest.hex(),

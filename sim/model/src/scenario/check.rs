@@ -2,6 +2,8 @@
 //! that end, memory that fits, expressions that can be read.
 
 mod faults;
+mod providers;
+mod roles;
 mod scaling;
 mod sources;
 
@@ -26,6 +28,8 @@ pub(crate) fn check(document: &Document<Scenario>) -> Found {
     stages(document, &mut found);
     scaling::hold(document, &mut found);
     faults::hold(document, &mut found);
+    roles::recall(document, &mut found);
+    roles::last_resort(document, &mut found);
     objective(document, &mut found);
     if found.is_empty()
         && let Err(error) = Governor::new(&document.value.policy)
@@ -182,6 +186,7 @@ fn workload(document: &Document<Scenario>, found: &mut Found) {
     for (name, source) in &workload.sources {
         sources::holds(document, &format!("workload.sources.{name}"), source, found);
     }
+    sources::mixes(document, found);
     for (name, class) in &workload.classes {
         let path = format!("workload.classes.{name}");
         match &class.endpoint {
@@ -334,8 +339,11 @@ fn stages(document: &Document<Scenario>, found: &mut Found) {
         let path = format!("stages.{name}");
         let at = |field: &str| format!("{path}.{field}");
         match stage {
-            Stage::Server(s) | Stage::Embedder(s) | Stage::Rules(s) => {
+            Stage::Server(s) | Stage::Embedder(s) => {
                 dist(document, &at("service_s"), &s.service_s, found);
+            }
+            Stage::Rules(_) | Stage::SemanticCache(_) | Stage::Agents(_) => {
+                roles::holds(document, &path, stage, found);
             }
             Stage::VectorStore(s) => dist(document, &at("base_s"), &s.base_s, found),
             Stage::Reranker(s) => {
@@ -353,6 +361,7 @@ fn stages(document: &Document<Scenario>, found: &mut Found) {
                     on_device(at("memory.device"), &device, memory.weights_gb * replicas_each, found);
                 }
             }
+            Stage::Providers(s) => providers::holds(document, &at("providers"), s, found),
             Stage::LlmBatching(s) => {
                 let gb = s.device.as_ref().and_then(|d| scenario.devices.get(d)).map_or(0.0, |d| d.memory_gb);
                 on_device(at("device"), &s.device, gb * s.memory_share, found);

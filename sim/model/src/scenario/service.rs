@@ -1,6 +1,6 @@
 //! The service: gateway, endpoints with their call graphs, stages, and GPU devices.
 
-use super::{Autoscale, Host, Inputs};
+use super::{Agents, Autoscale, Host, Inputs, Providers, Rules, SemanticCache};
 use crate::llm::batching::{BatchingConfig, IterationCost, QueueOrder};
 use forebay_engine::Dist;
 use schemars::JsonSchema;
@@ -84,7 +84,7 @@ pub enum Stage {
     /// Embedding service: parallel workers with one queue.
     Embedder(Server),
     /// FAQ rules on CPU workers, or the making of a hand-off.
-    Rules(Server),
+    Rules(Rules),
     /// Vector store behind a connection pool.
     VectorStore(VectorStore),
     /// Reranker that serves batches on GPUs.
@@ -93,6 +93,12 @@ pub enum Stage {
     LlmSlots(LlmSlots),
     /// LLM engine with continuous batching and paged KV memory.
     LlmBatching(LlmBatching),
+    /// External providers of model answers, with fail-over between them.
+    Providers(Providers),
+    /// Semantic cache: answers found again by the likeness of questions.
+    SemanticCache(SemanticCache),
+    /// People who take hand-offs.
+    Agents(Agents),
 }
 
 /// Parallel servers with one queue, first come first served.
@@ -142,6 +148,17 @@ pub struct VectorStore {
     pub time_limit_s: Option<f64>,
 }
 
+/// What becomes of an attempt whose call has used up its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnTimeLimit {
+    /// It ends as timed out.
+    #[default]
+    Fail,
+    /// It goes on with the first `documents_kept` documents in the order of the retrieval.
+    Skip,
+}
+
 /// Reranker: each GPU serves one batch at a time; batch time = base + per document x documents, times a
 /// residual.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -176,6 +193,9 @@ pub struct Reranker {
     #[serde(default)]
     #[schemars(range(min = 0.0))]
     pub time_limit_s: Option<f64>,
+    /// What a call that takes longer than `time_limit_s` does.
+    #[serde(default)]
+    pub on_time_limit: OnTimeLimit,
     /// Device group whose memory the batches use; GPU i is device i of the group, round robin.
     #[serde(default)]
     pub device: Option<String>,
@@ -323,6 +343,12 @@ pub struct LlmBatching {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub prefix_hit_share: Option<f64>,
+    /// Let a call in only when there is room for its whole prompt; if not, for its first chunk.
+    #[serde(default)]
+    pub reserve_full_prompt: Option<bool>,
+    /// A preempted call finds those of its blocks that are still there; if not, it starts anew.
+    #[serde(default)]
+    pub resume_from_cache: Option<bool>,
     /// Order of the engine's own queue; absent: from the calibration, or by arrival.
     #[serde(default)]
     pub queue: Option<QueueOrder>,
@@ -413,7 +439,10 @@ impl Stage {
             | Self::VectorStore(_)
             | Self::Reranker(_)
             | Self::LlmSlots(_)
-            | Self::LlmBatching(_) => Vec::new(),
+            | Self::LlmBatching(_)
+            | Self::SemanticCache(_)
+            | Self::Agents(_) => Vec::new(),
+            Self::Providers(stage) => stage.providers.keys().map(String::as_str).collect(),
         }
     }
 
@@ -423,7 +452,13 @@ impl Stage {
             Self::Reranker(reranker) => reranker.device.as_deref(),
             Self::LlmSlots(slots) => slots.memory.as_ref().map(|memory| memory.device.as_str()),
             Self::LlmBatching(batching) => batching.device.as_deref(),
-            Self::Server(_) | Self::Embedder(_) | Self::Rules(_) | Self::VectorStore(_) => None,
+            Self::Server(_)
+            | Self::Embedder(_)
+            | Self::Rules(_)
+            | Self::VectorStore(_)
+            | Self::Providers(_)
+            | Self::SemanticCache(_)
+            | Self::Agents(_) => None,
         }
     }
 }
@@ -479,6 +514,8 @@ impl LlmBatching {
         config.kv_blocks = self.kv_blocks.unwrap_or(config.kv_blocks);
         config.block_tokens = self.block_tokens.unwrap_or(config.block_tokens);
         config.prefix_hit_share = self.prefix_hit_share.unwrap_or(config.prefix_hit_share);
+        config.reserve_full_prompt = self.reserve_full_prompt.unwrap_or(config.reserve_full_prompt);
+        config.resume_from_cache = self.resume_from_cache.unwrap_or(config.resume_from_cache);
         config.queue = self.queue.unwrap_or(config.queue);
         Ok(config)
     }

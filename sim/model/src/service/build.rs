@@ -11,13 +11,18 @@ use crate::clients::birth::Nursery;
 use crate::clients::source::Arrivals;
 use crate::ids::{DeviceId, StageId};
 use crate::llm::batching_stage::BatchingStage;
+use crate::llm::providers::ProvidersStage;
 use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
 use crate::outcome::{Digest, Tally};
 use crate::scenario::{Endpoint, Inputs, Loaded, Scenario, Source, Stage};
+use crate::spans::Spans;
+use crate::stages::cache::Cache;
+use crate::stages::desk::Desk;
+use crate::stages::knowledge_base::Knowledge;
 use crate::stages::reranker::RerankStage;
-use crate::stages::server::ServerStage;
+use crate::stages::server::{Role, ServerStage};
 use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{DistError, Simulation, Span, Stream, Time, TimeWeighted, Welford};
@@ -161,7 +166,9 @@ impl Service {
                 let slots = match state {
                     StageState::Slots(slots) => slots.slots_each,
                     StageState::Batching(batching) => batching.max_seqs,
-                    StageState::Server(_) | StageState::Reranker(_) => return None,
+                    StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => {
+                        return None;
+                    }
                 };
                 Scaler::new(scenario, StageId(index as u16), slots)
             })
@@ -190,6 +197,7 @@ impl Service {
             tasks: VecDeque::new(),
             pump: false,
             expiry: None,
+            spans: Spans::default(),
             faults,
             scalers,
             host,
@@ -261,6 +269,7 @@ fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
         attempts: 0,
         rerank_wanted: 0,
         rerank_skipped: 0,
+        provider_cost: 0.0,
     }
 }
 
@@ -277,8 +286,13 @@ fn build_stages(
     for (name, stage) in &scenario.stages {
         let place = format!("stages.{name}");
         stages.push(match stage {
-            Stage::Server(server) | Stage::Embedder(server) | Stage::Rules(server) => {
+            Stage::Server(server) | Stage::Embedder(server) => {
                 (StageState::Server(ServerStage::server(server, scenario)?), u64::from(server.servers))
+            }
+            Stage::Rules(_) | Stage::SemanticCache(_) | Stage::Agents(_) => {
+                let server = with_role(scenario, StageId(stages.len() as u16), stage)?;
+                let capacity = u64::from(server.servers);
+                (StageState::Server(server), capacity)
             }
             Stage::VectorStore(store) => {
                 (StageState::Server(ServerStage::vector_store(store)?), u64::from(store.connections))
@@ -316,11 +330,41 @@ fn build_stages(
                     .map_err(|why| BuildError::Engine { stage: name.clone(), why })?;
                 (StageState::Batching(stage), capacity)
             }
+            Stage::Providers(providers) => {
+                let capacity = ProvidersStage::capacity(providers).unwrap_or(u64::from(u32::MAX));
+                (StageState::Providers(ProvidersStage::new(providers)?), capacity)
+            }
         });
     }
     watched.sort_by_key(|d| d.0);
     watched.dedup();
     Ok((stages, watched))
+}
+
+/// A station that does more than take time.
+fn with_role(scenario: &Scenario, id: StageId, stage: &Stage) -> Result<ServerStage, DistError> {
+    Ok(match stage {
+        Stage::Rules(rules) => {
+            let mut server = ServerStage::server(&rules.server(), scenario)?;
+            if let Some(base) = &rules.knowledge_base {
+                server.role = Role::Rules(Box::new(Knowledge::new(base, scenario.workload.classes.len())));
+            }
+            server
+        }
+        Stage::SemanticCache(cache) => {
+            let role = Role::Cache(Box::new(Cache::new(cache, &scenario.workload.questions, id)?));
+            let mut server = ServerStage::playing(role, cache.lookups_at_once, &cache.lookup_s)?;
+            server.time_limit = cache.time_limit_s.map(Span::from_secs_f64);
+            server
+        }
+        Stage::Agents(agents) => {
+            let run = &scenario.run;
+            let at = |s: f64| Time::ZERO + Span::from_secs_f64(s);
+            let desk = Desk::new(agents, (at(run.warmup_s), at(run.duration_s)))?;
+            ServerStage::playing(Role::Desk(Box::new(desk)), None, &agents.hand_off_s)?
+        }
+        _ => unreachable!("only stages with a role come here"),
+    })
 }
 
 /// The devices of a group that `n` replicas, placed round robin, touch.
@@ -368,6 +412,12 @@ fn build_plan(
         retries: scenario.workload.retries.clone(),
         quality: [quality.l1, quality.l2, quality.l3, quality.l4],
         kept_without_rerank: quality.kept_without_rerank.0,
+        recall: quality.recall_points.clone(),
+        last_resort: scenario
+            .stages
+            .values()
+            .position(|stage| matches!(stage, Stage::SemanticCache(_)))
+            .map(|index| StageId(index as u16)),
         warm: Time::ZERO + Span::from_secs_f64(scenario.run.warmup_s),
         end,
         empty_cache: fleet.empty_cache.clone(),
@@ -409,5 +459,7 @@ fn endpoint_plan(scenario: &Scenario, name: &str, endpoint: &Endpoint) -> Result
 
 /// Whether a policy may want to know a signal.
 fn reads_signals(scenario: &Scenario, governor: &Governor) -> bool {
-    governor.tick_period_ns().is_some() || !scenario.policy.admission.is_empty()
+    scenario.policy.fallback.top_k.is_some()
+        || governor.tick_period_ns().is_some()
+        || !scenario.policy.admission.is_empty()
 }

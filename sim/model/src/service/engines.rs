@@ -48,7 +48,7 @@ impl Service {
             let waiting = u64::from(slots.line.len());
             self.measure.stages[stage.index()].queue.set(now, waiting);
         } else {
-            self.turn_away(id, stage);
+            self.turn_away(now, id, stage);
         }
     }
 
@@ -61,10 +61,10 @@ impl Service {
         replica: u32,
         calendar: &mut Calendar<Event>,
     ) {
+        self.attempts[id].replica = replica;
         self.begin_service(now, id, stage);
         let tokens_in = self.prompt_tokens(id);
-        let attempt = &mut self.attempts[id];
-        attempt.replica = replica;
+        let attempt = &self.attempts[id];
         let (tokens_out, chance) = (attempt.request.tokens_out, attempt.luck);
         let StageState::Slots(slots) = &mut self.stages[stage.index()] else { return };
         let mut work = slots.work(tokens_in, tokens_out, &mut chance.draw(stage_purpose(stage)));
@@ -281,7 +281,7 @@ impl Service {
         let (tokens_out, class) = (attempt.request.tokens_out, attempt.view.class);
         let batching = self.batching(stage);
         if batching.calls >= batching.max_calls {
-            self.turn_away(id, stage);
+            self.turn_away(now, id, stage);
             return;
         }
         let Some(replica) = batching.router.pick() else {
@@ -338,7 +338,9 @@ impl Service {
                         self.served(now, id, calendar);
                     }
                 }
-                Progress::Preempted { .. } => {}
+                Progress::Preempted { id, at } => {
+                    self.spans.tell(|spans| spans.noted(at, AttemptId::from_key(id), "preempted"));
+                }
                 Progress::Refused { id, .. } => {
                     let id = AttemptId::from_key(id);
                     if self.attempts.get(id).is_some() {

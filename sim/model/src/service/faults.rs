@@ -113,7 +113,6 @@ impl Faults {
     }
 
     /// Whether a provider, by its place in its stage's list, answers nobody.
-    #[allow(dead_code, reason = "asked by stages that call external providers")]
     pub(crate) fn provider_out(&self, stage: StageId, provider: usize) -> bool {
         self.on().any(|what| {
             matches!(what, What::ProviderOut { stage: at, provider: out } if *at == stage && *out == provider)
@@ -355,7 +354,7 @@ impl Service {
         match &self.stages[stage.index()] {
             StageState::Slots(slots) => Some(slots.router.fullest()),
             StageState::Batching(batching) => Some(batching.router.fullest()),
-            StageState::Server(_) | StageState::Reranker(_) => None,
+            StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => None,
         }
     }
 
@@ -379,7 +378,7 @@ impl Service {
         for index in 0..self.stages.len() {
             let stage = StageId(index as u16);
             let on_it: Vec<u32> = match &self.stages[index] {
-                StageState::Server(_) => Vec::new(),
+                StageState::Server(_) | StageState::Providers(_) => Vec::new(),
                 StageState::Reranker(reranker) => places(reranker.gpus.iter().map(|gpu| gpu.device), device),
                 StageState::Slots(slots) => places(slots.replicas.iter().map(|r| r.device), device),
                 StageState::Batching(batching) => places(batching.replicas.iter().map(|r| r.device), device),

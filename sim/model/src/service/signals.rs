@@ -55,10 +55,21 @@ impl Service {
                     busy += batching.running;
                     capacity += measure.capacity;
                 }
-                StageState::Server(_) | StageState::Reranker(_) => {}
+                StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => {}
             }
         }
         (capacity > 0).then(|| busy as f64 / capacity as f64)
+    }
+
+    /// Calls that wait at the model engines.
+    fn llm_queue(&self) -> u64 {
+        let engines = self.stages.iter().map(|state| match state {
+            StageState::Slots(slots) => u64::from(slots.line.len()),
+            StageState::Batching(batching) => batching.waiting,
+            StageState::Providers(providers) => providers.waiting.len() as u64,
+            StageState::Server(_) | StageState::Reranker(_) => 0,
+        });
+        engines.sum()
     }
 
     /// The meters are read.
@@ -87,11 +98,14 @@ impl Service {
         set(SignalKind::VramMax, memory.map(|m| self.meter.noisy(m.1)));
         set(SignalKind::Kv, kv);
         set(SignalKind::LlmBusy, self.llm_busy());
+        set(SignalKind::LlmQueue, Some(self.llm_queue() as f64));
         set(SignalKind::QueueLength, Some(self.governor.queued() as f64));
         set(SignalKind::ErrorRate, shares.error_rate);
         set(SignalKind::LatencyP95, shares.latency_p95_s);
         set(SignalKind::ArrivalRate, Some(shares.arrival_rate_per_s));
         set(SignalKind::LlmTimeouts, Some(shares.llm_timeouts));
+        set(SignalKind::StoreLatency, shares.store_latency_s);
+        set(SignalKind::CacheHitRate, shares.cache_hit_rate);
         match self.faults.metering() {
             Metering::Live => self.meter.shown = reading.values,
             Metering::Frozen => reading.values = self.meter.shown,

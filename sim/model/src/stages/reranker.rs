@@ -2,10 +2,11 @@
 //!
 //! A batch takes the waiting calls in order while their documents fit. It starts when it is full, or
 //! when its first call has waited `max_wait_ms`; with no wait allowed, at once with whatever is there.
+//! A batch that finds no memory fails; its GPU is busy with it for the time of a batch without documents.
 
 use super::WaitingLine;
 use crate::ids::{AttemptId, DeviceId};
-use crate::scenario::Reranker;
+use crate::scenario::{OnTimeLimit, Reranker};
 use forebay_engine::{DistError, Handle, Sampler, Span, Time};
 use std::collections::VecDeque;
 
@@ -35,6 +36,7 @@ pub(crate) struct RerankStage {
     pub(crate) max_wait: Span,
     pub(crate) max_queue: u32,
     pub(crate) time_limit: Option<Span>,
+    pub(crate) on_time_limit: OnTimeLimit,
     pub(crate) workspace_per_document_gb: f64,
     /// The pending event at which an unfilled batch must start.
     pub(crate) due: Option<(Time, Handle)>,
@@ -64,6 +66,7 @@ impl RerankStage {
             max_wait: Span::from_secs_f64(stage.max_wait_ms * 1e-3),
             max_queue: stage.max_queue.unwrap_or(u32::MAX),
             time_limit: stage.time_limit_s.map(Span::from_secs_f64),
+            on_time_limit: stage.on_time_limit,
             workspace_per_document_gb: stage.workspace_per_document_gb,
             due: None,
             base_s: stage.base_s,
