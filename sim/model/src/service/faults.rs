@@ -4,6 +4,12 @@
 //! they act. What cannot wait to be asked is done at the edge: calls on a lost GPU break, a replica that
 //! crashed is taken out of its router, the governor is told. A scenario without faults has no windows, no
 //! events, and asks an empty list.
+//!
+//! A wall clock that is set back breaks the governor's contract that moments never go back, on purpose: it
+//! is what a gateway with such a clock does. Modules take spans that saturate at 0, so a bucket stands
+//! still, a dwell or a degraded time lasts longer, and readings count as old, until the clock shows again
+//! what it showed before. The driver's own timers (waits at gates, time limits, ticks) run on simulated
+//! time; what it schedules by the governor's clock, the end of a wait in the queue, it schedules anew.
 
 use super::{Event, Service, StageState, Task};
 use crate::attempts::Phase;
