@@ -34,15 +34,6 @@ fn has_cache(scenario: &Scenario) -> bool {
     scenario.stages.values().any(|stage| matches!(stage, Stage::SemanticCache(_)))
 }
 
-fn has_prices(scenario: &Scenario) -> bool {
-    scenario.stages.values().any(|stage| match stage {
-        Stage::Providers(list) => {
-            list.providers.values().any(|p| p.price_in_per_1k > 0.0 || p.price_out_per_1k > 0.0)
-        }
-        _ => false,
-    })
-}
-
 /// Thresholds and buckets that follow a signal which nothing gives.
 fn absent_signals(scenario: &Scenario, found: &mut Vec<Finding>) {
     let mut absent = |path: String, signal: &str, why: &str| {
