@@ -19,6 +19,7 @@
 mod calls;
 mod expected_wait;
 mod explain;
+mod loops;
 mod routes;
 pub(crate) mod tickets;
 
@@ -29,9 +30,10 @@ use crate::fallback::floor::Floors;
 use crate::fallback::{levels::Ladder, providers, rerank_guard};
 use crate::notice::Lost;
 use crate::queueing::{self, Popped};
+use crate::store::{self, FallbackUses};
 use crate::{
-    Arrival, Dispatch, End, Level, Moment, Next, Notice, Policy, PolicyError, Reason, RequestView, Signals,
-    Site, Ticked, Ticket,
+    Arrival, Dispatch, End, Level, Moment, Next, Policy, PolicyError, Reason, RequestView, Signals, Site,
+    Ticket,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -53,6 +55,9 @@ const UNIT_QUEUE: u8 = 61;
 const UNIT_LADDER: u8 = 62;
 /// The reranker's guard, likewise.
 const UNIT_RERANK: u8 = 63;
+
+/// The store, likewise.
+const UNIT_STORE: u8 = 50;
 
 /// How often the ladder is read when nothing arrives: the published limiter loop, 100 ms.
 const TICK_NS: u64 = 100_000_000;
@@ -94,6 +99,9 @@ pub struct Governor {
     evidence: Vec<Option<explain::Evidence>>,
     last: Reason,
     lost: Lost,
+    loops: loops::Loops,
+    store: Option<store::State>,
+    uses: FallbackUses,
     pace: expected_wait::Pace,
 }
 
@@ -134,6 +142,9 @@ impl Governor {
             evidence: vec![None; Reason::COUNT],
             last: Reason::Normal,
             lost: Lost::default(),
+            loops: loops::Loops::new(policy),
+            store: store::State::new(policy),
+            uses: FallbackUses::default(),
             pace: expected_wait::Pace::default(),
             policy: policy.clone(),
         })
@@ -151,10 +162,12 @@ impl Governor {
             self.left(now, before, &End::GONE);
         }
         let mut held = 0_u64;
-        for index in 0..self.sites[Site::Front.index()].prompt.len() {
+        let limiters = if self.wiped(now) { 0 } else { self.sites[Site::Front.index()].prompt.len() };
+        for index in 0..limiters {
             let unit = self.sites[Site::Front.index()].prompt[index];
             let module = &mut self.units[usize::from(unit)];
-            match module.state.ask(now, module.key.of(request), request, signals) {
+            let node = self.store.as_mut().and_then(|store| store.node(unit, request.ticket));
+            match node.unwrap_or(&mut module.state).ask(now, module.key.of(request), request, signals) {
                 // No module at the front asks to wait: their checks see to it.
                 Verdict::Pass | Verdict::Wait(_) => {}
                 Verdict::Hold => held |= 1 << unit,
@@ -264,26 +277,6 @@ impl Governor {
         }
     }
 
-    /// Hears that something around the governor was lost, or came back.
-    pub fn notice(&mut self, _now: Moment, notice: Notice) {
-        self.lost.hear(notice);
-    }
-
-    /// How often [`Governor::tick`] wants to be called, in nanoseconds; `None`: not at all.
-    pub fn tick_period_ns(&self) -> Option<u64> {
-        let queue_reads = self.queue.as_ref().is_some_and(queueing::State::reads_signals);
-        (self.ladder.reads_signals() || queue_reads).then_some(TICK_NS)
-    }
-
-    /// Lets what has a clock of its own run: the ladder and the queue, which follow their signals also
-    /// while nothing arrives. What it brought is added to `ticked`.
-    pub fn tick(&mut self, now: Moment, signals: &Signals, _ticked: &mut Ticked) {
-        self.read_ladder(now, signals);
-        if let Some(queue) = &mut self.queue {
-            queue.tick(now, signals, &mut self.tickets);
-        }
-    }
-
     /// How many wait in the queue with this index.
     pub fn queue_len(&self, class: u8) -> usize {
         self.queue.as_ref().map_or(0, |queue| queue.len(class))
@@ -306,11 +299,6 @@ impl Governor {
         let (ticket, refusal) = self.queue.as_mut()?.pop_expired(now)?;
         self.drop_queued(now, ticket, UNIT_QUEUE, &refusal);
         Some((ticket, refusal.why))
-    }
-
-    /// Arrivals per second that are expected at `at`; `None`: there is no forecast, or it is lost.
-    pub fn forecast(&self, _at: Moment) -> Option<f64> {
-        None
     }
 
     /// The level at which the ladder stood when it was last read.
@@ -345,7 +333,12 @@ impl Governor {
             return Err(PolicyError::Unknown { path: path.to_owned() });
         }
         let policy = self.policy.with(path, value)?;
-        policy.check()?;
+        if path.split('.').next() == Some("feedback") {
+            policy.check()?;
+            self.loops.adopt(&policy);
+        } else {
+            policy.check_values()?;
+        }
         self.adopt(now, policy);
         Ok(())
     }
@@ -363,6 +356,10 @@ impl Governor {
         self.providers.adopt(policy.fallback.providers.as_ref());
         self.ladder.adopt(&policy.fallback);
         self.floors = policy.fallback.class;
+        if let Some(store) = &mut self.store {
+            store.adopt(now, &policy);
+        }
+        self.loops.changed(now, &policy);
         self.policy = policy;
         // A gate that was widened has room for those who wait.
         for unit in (0..self.units.len() as u8).chain([UNIT_RERANK]) {

@@ -72,6 +72,28 @@ reasons! {
         ["waited, s", "longest wait, s"];
     RerankGuardSlow "rerank_guard.slow" "Reranking is skipped for a while because the p95 of its last calls is too high."
         ["p95, s", "allowed p95, s"];
+    ControlRule "control.rule" "The conditions of a rule of the control centre hold."
+        ["its first signal", "threshold"];
+    ControlRelease "control.release" "The conditions of a rule of the control centre no longer hold."
+        ["its first signal", "threshold"];
+    ControlSetpoint "control.setpoint" "A controller holds a signal at its target." ["signal", "target"];
+    ControlForecast "control.forecast" "The parameter follows the expected rate of arrivals."
+        ["expected per s", "value before"];
+    ControlTimetable "control.timetable" "The forecast is lost, and the timetable takes its place."
+        ["value of the timetable", "value before"];
+    ControlCooldown "control.cooldown" "A command was held back: the parameter was commanded a short time ago."
+        ["since the last command, s", "cooldown, s"];
+    ControlManual "control.manual" "A command was held back: automatic control is off." ["switch", "0"];
+    ControlStep "control.step" "A command was cut to the largest step." ["value wanted", "value set"];
+    ControlRefused "control.refused" "A command was refused: the policy does not allow the value."
+        ["value wanted", "value before"];
+    StoreTimedOut "store.timed_out" "The shared store does not answer: the last rate is used." ["age of the rate, s", "longest use, s"];
+    StoreFixedRate "store.fixed_rate" "The shared rate cannot be had: the fixed rate is used."
+        ["age of the last rate, s", "longest use, s"];
+    StoreRulesWiped "store.rules_wiped" "The rule source delivered no rules: the limiters at the front are not asked."
+        ["rules delivered", "rules needed"];
+    StoreRulesKept "store.rules_kept" "The rule source delivered no rules: the gateway keeps those it has."
+        ["rules delivered", "rules needed"];
     // The three blocks below are laid out by `Reason::of_level`: a level's reasons stand in the order
     // of `SignalKind::ALL`, up to `SignalKind::LADDER`.
     L2Vram "l2.vram" "Mean GPU memory in use is at or above the threshold of L2." ["share of GPU memory", "threshold"];

@@ -46,7 +46,10 @@ fn saved_bytes_after(queue: &str, rounds: u64) -> usize {
     for round in 0..rounds {
         let now = Moment(round * 1_000_000);
         let ticket = Ticket::of((round % 64) as u32, (round / 64) as u32);
-        signals.deliver(now, &Reading::new(now).with(SignalKind::Vram, 0.8 + 0.001 * (round % 100) as f64));
+        if round % 16 == 0 {
+            let share = 0.8 + 0.001 * (round % 100) as f64;
+            signals.deliver(now, &Reading::new(now).with(SignalKind::Vram, share));
+        }
         let view = RequestView {
             class: if round % 64 == 0 { 4 } else { (round % 3) as u8 },
             // Ever new users and tenants.

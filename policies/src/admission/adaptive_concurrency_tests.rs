@@ -75,8 +75,8 @@ impl Crowd {
 }
 
 /// The published figures: with the old samples kept the limit climbs from 46 to 272 in 8 windows, with
-/// them dropped it stays at 46. The service's places are chosen so that 46 is where the limit rests; the
-/// climb follows.
+/// them dropped it stays at 46. Places and buffer are chosen so that 46 is where the limit rests and the
+/// climb is about as steep as the published one; that it rests, and that it climbs, follows.
 #[test]
 fn n19_old_samples_raise_the_least_latency_and_the_limit_with_it() {
     let law = |keep_old_samples| {

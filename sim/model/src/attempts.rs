@@ -89,6 +89,8 @@ pub(crate) struct Attempt {
     pub(crate) started: Time,
     /// Time spent in queues so far.
     pub(crate) waited: Span,
+    /// The wait that it was told when it was queued, if it was told one.
+    pub(crate) told: Option<Span>,
     /// When its first token came; `Time::MAX` before.
     pub(crate) first_token: Time,
     /// Replica that serves it at its present stage.
@@ -162,6 +164,7 @@ impl Attempts {
             entered: now,
             started: now,
             waited: Span::ZERO,
+            told: None,
             first_token: Time::MAX,
             replica: 0,
             held_gb: 0.0,

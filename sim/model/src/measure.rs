@@ -172,6 +172,12 @@ pub(crate) struct WindowCounts {
     pub(crate) ended: u64,
     pub(crate) errors: u64,
     pub(crate) llm_timeouts: u64,
+    pub(crate) answered: u64,
+    pub(crate) answered_l3: u64,
+    /// Millionths of satisfaction, and of how many people.
+    pub(crate) satisfaction: u64,
+    pub(crate) rated: u64,
+    /// Calls of vector stores, and their nanoseconds.
     pub(crate) store_calls: u64,
     pub(crate) store_ns: u64,
     pub(crate) cache_lookups: u64,

@@ -9,6 +9,7 @@ pub mod agents;
 pub mod autoscale;
 pub mod cache;
 pub(crate) mod check;
+pub mod economics;
 pub mod faults;
 pub(crate) mod graph;
 pub mod host;
@@ -23,6 +24,7 @@ pub mod workload;
 pub use agents::{Agents, Summary};
 pub use autoscale::{Autoscale, ScaleBy};
 pub use cache::{KeywordCheck, Pools, Questions, SemanticCache};
+pub use economics::{Csat, Economics, TokenPrice};
 pub use faults::Fault;
 pub use host::Host;
 pub use load::{Inputs, Loaded};
@@ -84,6 +86,14 @@ pub struct Scenario {
     /// What decides.
     #[serde(default)]
     pub policy: Policy,
+    /// A second policy that decides beside `policy` on the same events and changes nothing: where the two
+    /// differ is reported. It decides on arrival and when a request is served; what stands at calls is
+    /// left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Policy>,
+    /// What things cost, and how satisfied people are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub economics: Option<Economics>,
     /// What is wanted.
     #[serde(default)]
     pub objective: Option<Objective>,

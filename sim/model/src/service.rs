@@ -13,6 +13,7 @@
 //! | `providers` | external providers, and the walk from one to the next |
 //! | `ending` | ends of attempts and requests, and what they give back |
 //! | `signals` | samples, ticks, and the timeline |
+//! | `accounts` | what is told to the accounts and to the shadow |
 //! | `faults` | what does not work, and when |
 //! | `autoscale` | replicas that are started and stopped |
 //! | `host` | memory of the gateway's host, and who is killed when it runs out |
@@ -21,6 +22,9 @@
 //! fails) is put on a list of tasks that is worked off before the next event; so the order of effects is
 //! fixed, and no chain of consequences can overflow the stack.
 
+mod accounts;
+#[cfg(test)]
+mod accounts_tests;
 mod autoscale;
 mod build;
 mod clients;
@@ -45,6 +49,7 @@ pub use build::BuildError;
 pub use faults::Edge;
 pub(crate) use providers::ProviderVisit;
 
+use crate::accounts::Accounts;
 use crate::attempts::{Attempt, Attempts};
 use crate::clients::birth::Nursery;
 use crate::clients::source::{Arrivals, Due};
@@ -56,6 +61,7 @@ use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
 use crate::outcome::{Digest, End, Tally};
 use crate::scenario::{LevelQuality, PatienceUntil};
+use crate::shadow::Shadow;
 use crate::spans::Spans;
 use crate::stages::reranker::RerankStage;
 use crate::stages::server::{Role, ServerStage};
@@ -120,6 +126,8 @@ pub enum Event {
     Started(u16, u32),
     /// The gateway is back after it was killed.
     GatewayUp,
+    /// The feedback loops of the shadow run.
+    ShadowTick,
     /// Another process of its host is back after it was killed.
     NeighbourUp(u16),
 }
@@ -175,6 +183,8 @@ pub(crate) struct Plan {
     pub(crate) empty_cache: Vec<Option<Span>>,
     /// Meters are read: something is there to read, or a policy wants to.
     pub(crate) samples: bool,
+    /// A policy may want to know the signals that no meter shows by itself.
+    pub(crate) reads: bool,
     /// The governor can be asked at these sites.
     pub(crate) gated: [bool; 4],
     pub(crate) key: (u64, u64),
@@ -292,6 +302,9 @@ pub struct Service {
     pub(crate) scalers: Vec<Scaler>,
     /// Kept only where the scenario gives the host's memory.
     pub(crate) host: Option<Host>,
+    pub(crate) accounts: Accounts,
+    /// A second policy that decides beside the live one, if the scenario has one.
+    pub(crate) shadow: Option<Box<Shadow>>,
 }
 
 impl World for Service {
@@ -316,6 +329,7 @@ impl World for Service {
             Event::Deliver => self.deliver(now),
             Event::Expire => self.expire(now),
             Event::Tick => self.tick(now, calendar),
+            Event::ShadowTick => self.shadow_tick(now, calendar),
             Event::Point => self.point(now, calendar),
             Event::Warm => self.warm(now),
             Event::Close => self.close(now),

@@ -86,10 +86,12 @@ pub(crate) enum Answer {
 /// A call as a provider sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProviderCall {
-    pub(crate) tokens_in: u32,
-    pub(crate) tokens_out: u32,
-    /// The bound on the answer that the call states.
-    pub(crate) tokens_out_estimate: u32,
+    /// Tokens of the prompt.
+    pub(crate) prompt: u32,
+    /// Tokens of the answer.
+    pub(crate) answer: u32,
+    /// The bound on them that the call states.
+    pub(crate) bound: u32,
 }
 
 impl ProviderState {
@@ -123,7 +125,7 @@ impl ProviderState {
         if out {
             return Answer::Breaks;
         }
-        let tokens = f64::from(call.tokens_in) + f64::from(call.tokens_out_estimate);
+        let tokens = f64::from(call.prompt) + f64::from(call.bound);
         let lacks_s = |quota: &mut Option<Quota>, n| quota.as_mut().map_or(0.0, |q| q.lacks_s(now, n));
         let wait_s = lacks_s(&mut self.requests, 1.0).max(lacks_s(&mut self.tokens, tokens));
         let full = self.busy >= self.max_at_once;
@@ -148,8 +150,8 @@ impl ProviderState {
             return Answer::Breaks;
         }
         self.busy += 1;
-        let first_s = self.first_token.sample(draw) + self.per_prompt_token_s * f64::from(call.tokens_in);
-        let further = f64::from(call.tokens_out.saturating_sub(1));
+        let first_s = self.first_token.sample(draw) + self.per_prompt_token_s * f64::from(call.prompt);
+        let further = f64::from(call.answer.saturating_sub(1));
         Answer::Comes { first_s, total_s: first_s + self.per_token.sample(draw) * further }
     }
 
@@ -163,7 +165,7 @@ impl ProviderState {
         self.busy -= 1;
         if let Some(quota) = &mut self.tokens {
             quota.refill(now);
-            let back = f64::from(call.tokens_out_estimate) - tokens_out;
+            let back = f64::from(call.bound) - tokens_out;
             quota.held = (quota.held + back).min(quota.capacity);
         }
     }
@@ -197,7 +199,7 @@ mod tests {
     use super::*;
     use forebay_engine::Chance;
 
-    const CALL: ProviderCall = ProviderCall { tokens_in: 60, tokens_out: 11, tokens_out_estimate: 40 };
+    const CALL: ProviderCall = ProviderCall { prompt: 60, answer: 11, bound: 40 };
 
     fn provider(text: &str) -> ProviderState {
         let text = format!("first_token_s = 1.0\nper_token_s = 0.1\n{text}");

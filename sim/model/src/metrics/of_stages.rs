@@ -47,7 +47,7 @@ pub(super) fn total(sheet: &mut Sheet, service: &Service) {
         _ => false,
     };
     let cost = service.stages.iter().any(priced).then_some(service.measure.provider_cost);
-    sheet.maybe("cost", "", cost, "the scenario gives no prices");
+    sheet.maybe("cost_providers", "", cost, "no provider of the scenario has a price");
 }
 
 /// Adds what a stage measured by itself to its metrics.

@@ -1,6 +1,7 @@
 //! What must hold of a scenario beyond the schema: names that exist, shares that add up, call graphs
 //! that end, memory that fits, expressions that can be read.
 
+mod beside;
 mod faults;
 mod providers;
 mod roles;
@@ -12,7 +13,7 @@ use super::{Inputs, Scenario, Source, Stage};
 use crate::document::{Document, Problem, get_number, nearest_parameter};
 use forebay_engine::{Dist, DistError};
 use forebay_policies::fallback::levels::LevelRule;
-use forebay_policies::{Governor, PolicyError};
+use forebay_policies::{Governor, Policy, PolicyError};
 use indexmap::IndexMap;
 use strsim::jaro_winkler;
 
@@ -31,17 +32,22 @@ pub(crate) fn check(document: &Document<Scenario>) -> Found {
     roles::recall(document, &mut found);
     roles::last_resort(document, &mut found);
     objective(document, &mut found);
-    if found.is_empty()
-        && let Err(error) = Governor::new(&document.value.policy)
-    {
-        let path = format!("policy.{}", error.path());
-        let (was, allowed) = match &error {
-            PolicyError::NotAllowed { found, allowed, .. } => (found.clone(), allowed.clone()),
-            other => (other.to_string(), "a policy that can be built".to_owned()),
-        };
-        found.push(document.problem(&path, was, allowed, None));
+    if found.is_empty() {
+        found.extend(of_policy(document, "policy", &document.value.policy));
     }
+    beside::hold(document, &mut found);
     found
+}
+
+/// What is wrong with the policy at a path.
+fn of_policy(document: &Document<Scenario>, place: &str, policy: &Policy) -> Option<Problem> {
+    let error = Governor::new(policy).err()?;
+    let path = format!("{place}.{}", error.path());
+    let (was, allowed) = match &error {
+        PolicyError::NotAllowed { found, allowed, .. } => (found.clone(), allowed.clone()),
+        other => (other.to_string(), "a policy that can be built".to_owned()),
+    };
+    Some(document.problem(&path, was, allowed, None))
 }
 
 /// A name that a scenario gives and nobody knows.

@@ -27,6 +27,8 @@ pub struct Gateway {
     pub clock: Clock,
     /// Memory of the gateway's process and of its host; absent: there is always enough.
     pub host: Option<Host>,
+    /// Those who queue are told how long it will take, and how right that was is measured.
+    pub wait_notice: bool,
 }
 
 /// A clock.

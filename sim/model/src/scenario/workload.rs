@@ -173,6 +173,11 @@ pub struct Class {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub new_share: f64,
+    /// What an answer that is right and in time is worth to the business, for example the share of such
+    /// questions that lead to a sale, times what a sale is worth.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1e9))]
+    pub value: f64,
     /// Service time of this class at `server` stages, seconds; absent: the stage's own.
     #[serde(default)]
     pub service_s: Option<Dist>,

@@ -6,6 +6,7 @@ use super::host::Host;
 use super::{
     Breakdown, EndpointPlan, Event, Executor, Measures, PatiencePlan, Plan, ResendPlan, Service, StageState,
 };
+use crate::accounts::Accounts;
 use crate::attempts::Attempts;
 use crate::clients::birth::Nursery;
 use crate::clients::source::Arrivals;
@@ -17,6 +18,7 @@ use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
 use crate::outcome::{Digest, Tally};
 use crate::scenario::{Endpoint, Inputs, Loaded, Scenario, Source, Stage};
+use crate::shadow::Shadow;
 use crate::spans::Spans;
 use crate::stages::cache::Cache;
 use crate::stages::desk::Desk;
@@ -27,7 +29,7 @@ use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{DistError, Simulation, Span, Stream, Time, TimeWeighted, Welford};
 use forebay_policies::queueing::fifo::Fifo;
-use forebay_policies::{Governor, Level, PolicyError, Queue, Signals, Site, Ticked};
+use forebay_policies::{Governor, Level, Policy, PolicyError, Queue, Signals, Site, Ticked};
 use indexmap::IndexMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -126,16 +128,11 @@ impl Service {
         let scenario = &loaded.scenario;
         let mut fleet = Fleet::new(scenario);
         let (stages, watched) = build_stages(scenario, &loaded.inputs, &mut fleet)?;
-        let mut policy = scenario.policy.clone();
-        if scenario.gateway.executor_slots.is_some() {
-            // Those for whom there is no slot have to wait somewhere.
-            policy.queue.get_or_insert_with(|| Queue::Fifo(Fifo::default()));
-        }
-        if scenario.endpoints.values().any(|endpoint| endpoint.l4.is_none()) {
-            // Where nobody takes hand-offs, time-outs of the model lead to none.
-            policy.fallback.l4.llm_timeouts_above.get_or_insert(NO_HAND_OFF);
-        }
+        let policy = completed(scenario, &scenario.policy);
         let governor = Governor::new(&policy)?;
+        let shadow =
+            scenario.shadow.as_ref().map(|shadow| Shadow::new(scenario, &completed(scenario, shadow)));
+        let shadow = shadow.transpose()?.map(Box::new);
         let traces: Vec<_> = scenario
             .workload
             .sources
@@ -155,7 +152,10 @@ impl Service {
         }
         let class_names: Vec<_> = traces.iter().map(|t| t.as_ref().map(|t| t.classes().to_vec())).collect();
         let nursery = Nursery::new(scenario, &class_names)?;
-        let plan = build_plan(scenario, &governor, &fleet, (seed, replication))?;
+        let mut plan = build_plan(scenario, &governor, &fleet, (seed, replication))?;
+        if shadow.as_ref().is_some_and(|shadow| shadow.reads_signals()) {
+            (plan.samples, plan.reads) = (true, true);
+        }
         let signals = Signals::new(&scenario.policy.signals);
         let host = Host::new(scenario, (&governor, &signals), (seed, replication));
         let faults = Faults::new(scenario, |name| fleet.groups.get(name)?.first().copied())?;
@@ -201,6 +201,8 @@ impl Service {
             faults,
             scalers,
             host,
+            accounts: Accounts::new(scenario, &policy),
+            shadow,
             plan: Arc::new(plan),
         })
     }
@@ -223,6 +225,9 @@ impl Service {
         if let Some(period) = self.governor.tick_period_ns() {
             calendar.schedule(Time::from_nanos(period), Event::Tick);
         }
+        if let Some(period) = self.shadow.as_ref().and_then(|shadow| shadow.tick_period_ns()) {
+            calendar.schedule(Time::from_nanos(period), Event::ShadowTick);
+        }
         for (index, period) in self.plan.empty_cache.iter().enumerate() {
             if let Some(period) = period {
                 calendar.schedule(Time::ZERO + *period, Event::EmptyCache(index as u32));
@@ -233,6 +238,20 @@ impl Service {
         self.schedule_faults(calendar);
         self.start_scalers(calendar);
     }
+}
+
+/// A policy with what the service needs of it.
+fn completed(scenario: &Scenario, policy: &Policy) -> Policy {
+    let mut policy = policy.clone();
+    if scenario.gateway.executor_slots.is_some() {
+        // Those for whom there is no slot have to wait somewhere.
+        policy.queue.get_or_insert_with(|| Queue::Fifo(Fifo::default()));
+    }
+    if scenario.endpoints.values().any(|endpoint| endpoint.l4.is_none()) {
+        // Where nobody takes hand-offs, time-outs of the model lead to none.
+        policy.fallback.l4.llm_timeouts_above.get_or_insert(NO_HAND_OFF);
+    }
+    policy
 }
 
 fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
@@ -422,6 +441,7 @@ fn build_plan(
         end,
         empty_cache: fleet.empty_cache.clone(),
         samples: !scenario.devices.is_empty() || batching || reads_signals(scenario, governor),
+        reads: reads_signals(scenario, governor),
         gated: Site::ALL.map(|site| governor.site_is_gated(site)),
         key,
     })

@@ -86,6 +86,10 @@ impl Service {
         }
         let known = self.as_the_gateway_knows(now, id, end);
         self.governor.left(self.moment(now), id.ticket(), &known);
+        let moment = self.moment(now);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.over(moment, id.ticket(), &known);
+        }
         self.attempts.remove(id);
         self.wake_held(now, calendar);
         if orphan {
@@ -209,9 +213,6 @@ impl Service {
         let answered = *end == End::Answered;
         self.meter.now.ended += 1;
         self.meter.now.errors += u64::from(!answered);
-        if answered {
-            self.meter.answered(latency);
-        }
         let (first_token, waited, skipped) =
             answer.map_or((now, Span::ZERO, false), |a| (a.first_token, a.waited, a.rerank_skipped));
         let kept = answer.map_or(1.0, |a| a.kept);
@@ -227,6 +228,11 @@ impl Service {
             ttft: first_token.since(request.born),
             waited,
         };
+        self.meter.ended(&ended, self.plan.reads);
+        let csat = self.accounts.ended(now, request, view, &ended);
+        if let Some(csat) = csat {
+            self.meter.satisfied(csat);
+        }
         self.timeline.record(&ended);
         let seen = answer.map(|answer| answer.first_token);
         self.spans.tell(|spans| spans.recorded(now, request.index, &ended, seen));

@@ -303,7 +303,11 @@ impl Service {
                 // Two windows of one kind may overlap: it is back when the last of them is over.
                 let still = self.faults.notices().contains(&lost);
                 if on || !still {
-                    self.governor.notice(self.moment(now), if on { lost } else { back });
+                    let (moment, notice) = (self.moment(now), if on { lost } else { back });
+                    self.governor.notice(moment, notice);
+                    if let Some(shadow) = &mut self.shadow {
+                        shadow.notice(moment, notice);
+                    }
                     self.wake_held(now, calendar);
                     self.pump = true;
                 }

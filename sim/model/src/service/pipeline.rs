@@ -30,6 +30,9 @@ impl Service {
         }
         let answer = self.governor.arrived(self.moment(now), &view, &self.signals);
         self.spans.tell(|spans| spans.arrived(now, id, answer, &self.governor));
+        if self.shadow.is_some() {
+            self.shadow_arrived(now, id, answer);
+        }
         match answer {
             Arrival::Admit => {
                 let top_k = self.governor.top_k(self.moment(now), &self.signals);
@@ -43,6 +46,10 @@ impl Service {
             Arrival::Queue { .. } => {
                 self.executor.measure.queue.set(now, self.governor.queued() as u64);
                 self.pump = true;
+                if self.accounts.notices.is_some() {
+                    let told = self.governor.expected_wait(self.moment(now), id.ticket());
+                    self.attempts[id].told = told.map(Span::from_nanos);
+                }
             }
             Arrival::Reject { why, retry_after_ns } => {
                 self.attempts[id].phase = Phase::Between;
@@ -58,9 +65,13 @@ impl Service {
         {
             let next = self.governor.next(self.moment(now), &self.signals);
             self.spans.tell(|spans| spans.turn(now, next, &self.governor));
+            if self.shadow.is_some() {
+                self.shadow_turn(now, next);
+            }
             match next {
                 Next::Serve(dispatch) => {
                     let id = AttemptId::of(dispatch.ticket);
+                    self.notice_came_true(now, id);
                     self.left_queue(now, id);
                     let at = (dispatch.level, dispatch.why);
                     self.start(now, id, (at, dispatch.top_k), true, calendar);
@@ -94,6 +105,9 @@ impl Service {
         while let Some((ticket, why)) = self.governor.expire(self.moment(now)) {
             let id = AttemptId::of(ticket);
             self.spans.tell(|spans| spans.turn(now, Next::Drop { ticket, why }, &self.governor));
+            if let Some(shadow) = &mut self.shadow {
+                shadow.live(Next::Drop { ticket, why });
+            }
             self.left_queue(now, id);
             self.tasks.push_back(Task::Finish(id, End::RejectedBy(why, None)));
         }
@@ -406,6 +420,7 @@ impl Service {
     /// A call has been served: the attempt goes on.
     #[inline]
     pub(super) fn served(&mut self, now: Time, id: AttemptId, calendar: &mut Calendar<Event>) {
+        self.account_call(id);
         let attempt = &mut self.attempts[id];
         attempt.done = None;
         attempt.phase = Phase::Between;

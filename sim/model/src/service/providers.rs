@@ -149,9 +149,9 @@ impl Service {
     fn provider_call(&self, id: AttemptId) -> ProviderCall {
         let attempt = &self.attempts[id];
         ProviderCall {
-            tokens_in: self.prompt_tokens(id),
-            tokens_out: attempt.request.tokens_out,
-            tokens_out_estimate: attempt.view.tokens_out_estimate,
+            prompt: self.prompt_tokens(id),
+            answer: attempt.request.tokens_out,
+            bound: attempt.view.tokens_out_estimate,
         }
     }
 
@@ -233,10 +233,10 @@ impl Service {
         let asked = &mut providers.list[usize::from(provider)];
         let mut cost = 0.0;
         if let Some(Answer::Comes { first_s, total_s }) = answer {
-            let tokens_out = tokens_by(took.as_secs_f64(), first_s, total_s, call.tokens_out);
+            let tokens_out = tokens_by(took.as_secs_f64(), first_s, total_s, call.answer);
             asked.leave(now, &call, tokens_out);
             if tokens_out > 0.0 {
-                cost = asked.price_in * f64::from(call.tokens_in) + asked.price_out * tokens_out;
+                cost = asked.price_in * f64::from(call.prompt) + asked.price_out * tokens_out;
             }
         }
         if counts {

@@ -55,8 +55,8 @@ impl Service {
                 }
             }
             Role::Rules(knowledge) => {
-                let stale = self.faults.knowledge_base_stale();
-                let share = knowledge.match_share(now, attempt.request.question, stale);
+                let out_of_date = self.faults.knowledge_base_stale();
+                let share = knowledge.match_share(now, attempt.request.question, out_of_date);
                 let purpose = purpose::RULES + u32::from(stage.0);
                 knowledge.asked += u64::from(counts);
                 if share >= 1.0 || attempt.request.chance.uniform(purpose) < share {
