@@ -83,7 +83,7 @@ impl Limiter for State {
         }
     }
 
-    fn adopt(&mut self, parameters: &BacklogGate) {
+    fn adopt(&mut self, _: Moment, parameters: &BacklogGate) {
         let passed = std::mem::take(&mut self.passed);
         *self = Self { passed, ..Self::new(parameters) };
     }

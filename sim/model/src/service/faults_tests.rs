@@ -389,6 +389,28 @@ fn those_who_wait_too_long_leave_whatever_the_clock_shows() {
 }
 
 #[test]
+fn no_module_minds_a_clock_that_goes_back() {
+    let modules = [
+        "policy.admission.entry={ kind = \"fixed_rate\", limit = 5, window_s = 1 }",
+        "policy.admission.entry={ kind = \"token_bucket\", rate_per_s = 5, burst = 3, key = \"user\" }",
+        "policy.admission.entry={ kind = \"weighted_bucket\", base_rate_per_s = 5 }",
+        "policy.admission.entry={ kind = \"concurrency_gate\", place = \"rerank_call\", max_at_once = 1, wait_at_most_s = 0.4 }",
+        "policy.queue={ kind = \"strict_priority\", max_wait_s = 1, aging_s = 0.5 }",
+        "policy.fallback.rerank={ max_at_once = 1, wait_at_most_ms = 50, p95_above_ms = 40, p95_over = 5, degraded_s = 3 }",
+        "policy.signals.vram.filter={ kind = \"sliding_mean\", window_s = 5 }",
+    ];
+    for module in modules {
+        for by in ["-9", "-0.3, every_s = 0.2", "3000"] {
+            let step = fault(0, &format!("kind = \"clock_step\", by_s = {by}"), 10.0, 30.0);
+            let hit = run(ALL, &[module, &step]);
+            assert_eq!(hit.ledger.in_flight_at_end, 0, "{module}, {by}");
+            // After a large step forward and back, some stand still until the clock has caught up.
+            assert!(by == "3000" || answered(&hit, 45.0, 60.0) > 10, "{module}, {by}: it serves again");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_its_place() {
     let cases = [
         (
