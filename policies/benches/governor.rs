@@ -43,6 +43,55 @@ const LLM: &str = "
     max_at_once = 100000
     wait_at_most_s = 2
 ";
+/// Every admission module, each too wide to refuse anybody.
+const ADMISSION: &str = "
+    [admission.fixed]
+    kind = 'fixed_rate'
+    key = 'user'
+    limit = 1000000
+    [admission.window]
+    kind = 'token_window'
+    quota = 1000000000000
+    [admission.user_window]
+    kind = 'token_window'
+    key = 'user'
+    quota = 1000000000000
+    [admission.frequency]
+    kind = 'user_frequency'
+    limit = 10000
+    window_s = 0.001
+    [admission.classes]
+    kind = 'priority_buckets'
+    rate_per_s = 1e9
+    [admission.limit]
+    kind = 'adaptive_concurrency'
+    law = { kind = 'aimd' }
+    initial = 1000000
+    most = 1000000
+    [admission.shed]
+    kind = 'load_shed'
+    signal = 'vram'
+    from = 0.9
+    to = 1
+    [admission.learning]
+    kind = 'adaptive_concurrency'
+    place = 'llm_call'
+    law = { kind = 'gradient' }
+    initial = 1000000
+    most = 1000000
+    [admission.paced]
+    kind = 'paced'
+    place = 'llm_call'
+    rate_per_s = 1e9
+";
+/// Apart, because it looks at all that are in flight.
+const EARLY: &str = "
+    [admission.early]
+    kind = 'early_rejection'
+    decode_at_once = 100000
+    prefill_ms_per_token = 0.1
+    decode_ms_per_token = 10
+";
 
 fn main() {
     let cases = [
@@ -53,6 +102,8 @@ fn main() {
         ("levels", format!("[queue]\nkind = 'fifo'\n{LEVELS}")),
         ("rerank guard", RERANK.to_owned()),
         ("llm gate", LLM.to_owned()),
+        ("early rejection", format!("{FIFO}{EARLY}")),
+        ("every admission module", format!("{BUCKETS}{ADMISSION}{LLM}{FIFO}")),
         ("shop peak", format!("{BUCKETS}{FIFO}{LEVELS}{RERANK}")),
         ("shop peak, priority, llm gate", format!("{BUCKETS}{LLM}{PRIORITY}{LEVELS}{RERANK}")),
     ];
@@ -80,6 +131,9 @@ fn ns_per_request(policy: &Policy) -> f64 {
             class: (n % 5) as u8,
             chars: (n % 1000) as u32,
             history_turns: (n % 3) as u16,
+            user: n % 1000,
+            tokens_in: (n % 1000) as u32,
+            tokens_out_estimate: 200,
             ..RequestView::new(ticket)
         };
         let served = match black_box(governor.arrived(now, &request, &signals)) {
