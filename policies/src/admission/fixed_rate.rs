@@ -61,7 +61,7 @@ impl Limiter for State {
         Self { limit: parameters.limit, window_ns: nanos(parameters.window_s).max(1), counts }
     }
 
-    fn adopt(&mut self, parameters: &FixedRate) {
+    fn adopt(&mut self, _: Moment, parameters: &FixedRate) {
         *self = Self {
             counts: std::mem::replace(&mut self.counts, Keyed::new(Key::Global)),
             ..Self::new(parameters)
@@ -118,7 +118,7 @@ mod tests {
             assert_eq!(state.ask(Moment(0), user, &RequestView::new(Ticket(0)), &signals), Verdict::Pass);
             assert_ne!(state.ask(Moment(1), user, &RequestView::new(Ticket(0)), &signals), Verdict::Pass);
         }
-        state.adopt(&FixedRate { place: Site::Front, key: Key::User, limit: 2, window_s: 60.0 });
+        state.adopt(Moment(2), &FixedRate { place: Site::Front, key: Key::User, limit: 2, window_s: 60.0 });
         assert_eq!(state.ask(Moment(2), 1, &RequestView::new(Ticket(0)), &signals), Verdict::Pass);
         assert_ne!(state.ask(Moment(3), 1, &RequestView::new(Ticket(0)), &signals), Verdict::Pass);
     }

@@ -9,7 +9,7 @@
 //! Calls that already wait for a place when the guard closes keep waiting; they are within their limit.
 
 use crate::admission::permits::Permits;
-use crate::admission::{Gate, Key, Refusal};
+use crate::admission::{Gate, Key, Limit, Refusal};
 use crate::moment::{nanos, seconds};
 use crate::{Moment, Reason, Ticket};
 use schemars::JsonSchema;
@@ -220,7 +220,7 @@ impl State {
         Gate {
             expired: self.skip(Reason::RerankGuardWaitExpired, wait_s, wait_s),
             permits: &mut self.permits,
-            limit: self.parameters.max_at_once,
+            limit: Limit::Same(self.parameters.max_at_once),
             wait_ns: self.wait_ns,
         }
     }
