@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bad_traces;
+mod cases;
 mod conservation;
 mod determinism;
 mod engine_runs;

@@ -66,7 +66,7 @@ pub fn queueing() -> Vec<Line> {
 }
 
 /// The fields of a line; quotes keep commas together.
-fn fields(text: &str) -> Vec<String> {
+pub(crate) fn fields(text: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut quoted = false;
     for c in text.chars() {

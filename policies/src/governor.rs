@@ -20,13 +20,14 @@ mod calls;
 mod expected_wait;
 mod explain;
 mod loops;
+mod routes;
 pub(crate) mod tickets;
 
 pub use explain::Explanation;
 
 use crate::admission::{self, Gate, Key, Refusal, Verdict};
 use crate::fallback::floor::Floors;
-use crate::fallback::{levels::Ladder, rerank_guard};
+use crate::fallback::{levels::Ladder, providers, rerank_guard};
 use crate::notice::Lost;
 use crate::queueing::{self, Popped};
 use crate::store::{self, FallbackUses};
@@ -40,6 +41,14 @@ use tickets::{Slot, Standing, Tickets};
 
 /// Most admission modules: a bit each in an attempt's set of permits, and a few for other gates.
 pub const MOST_ADMISSION_MODULES: usize = 32;
+/// Not a module: what a call waits at that is held back until its turn.
+const UNIT_TURN: u8 = 57;
+/// The number of documents, where modules are told apart by a number.
+const UNIT_TOP_K: u8 = 58;
+/// The cache as last resort, likewise.
+const UNIT_CACHE: u8 = 59;
+/// Fail-over between providers, likewise.
+const UNIT_PROVIDERS: u8 = 60;
 /// The queue, where modules are told apart by a number.
 const UNIT_QUEUE: u8 = 61;
 /// The ladder, likewise.
@@ -82,6 +91,7 @@ pub struct Governor {
     ladder: Ladder,
     floors: Floors,
     rerank: Option<rerank_guard::State>,
+    providers: providers::State,
     tickets: Tickets,
     /// Held calls that were given their permits and have not been named yet.
     woken: VecDeque<(Ticket, Site)>,
@@ -126,6 +136,7 @@ impl Governor {
             ladder: Ladder::new(&policy.fallback),
             floors: policy.fallback.class,
             rerank,
+            providers: providers::State::new(policy.fallback.providers.as_ref()),
             tickets: Tickets::default(),
             woken: VecDeque::new(),
             evidence: vec![None; Reason::COUNT],
@@ -157,7 +168,8 @@ impl Governor {
             let module = &mut self.units[usize::from(unit)];
             let node = self.store.as_mut().and_then(|store| store.node(unit, request.ticket));
             match node.unwrap_or(&mut module.state).ask(now, module.key.of(request), request, signals) {
-                Verdict::Pass => {}
+                // No module at the front asks to wait: their checks see to it.
+                Verdict::Pass | Verdict::Wait(_) => {}
                 Verdict::Hold => held |= 1 << unit,
                 Verdict::Refuse(refusal) => return self.turn_away(now, held, request, unit, &refusal),
             }
@@ -222,7 +234,8 @@ impl Governor {
             return match self.floors.settle(class, level, why) {
                 Ok((settled, why)) => {
                     self.note_floor(now, class, level, why);
-                    Next::Serve(Dispatch { ticket, level: settled, why, top_k: None })
+                    let top_k = self.top_k(now, signals);
+                    Next::Serve(Dispatch { ticket, level: settled, why, top_k })
                 }
                 Err(refusal) => self.drop_queued(now, ticket, UNIT_LADDER, &refusal),
             };
@@ -258,6 +271,7 @@ impl Governor {
         if let Some(guard) = &mut self.rerank {
             guard.gone(now, ticket);
         }
+        self.providers.left(ticket);
         if held != 0 {
             self.give_back(now, held, &request, end);
         }
@@ -290,6 +304,14 @@ impl Governor {
     /// The level at which the ladder stood when it was last read.
     pub fn levels_now(&self) -> Level {
         self.ladder.last()
+    }
+
+    /// The share of its capacity, 0 to 1, that the emptiest bucket at the front holds now; `None`: there
+    /// is no bucket, or none was asked yet. Reading it changes nothing.
+    pub fn token_balance(&self, now: Moment, signals: &Signals) -> Option<f64> {
+        let front = &self.sites[Site::Front.index()];
+        let here = |unit: &u8| self.units.get(usize::from(*unit))?.state.balance(now, signals);
+        front.prompt.iter().filter_map(here).reduce(f64::min)
     }
 
     /// How many permits a gate of `admission` has out for one value of its key (0 for a global gate);
@@ -331,6 +353,7 @@ impl Governor {
         if let (Some(guard), Some(parameters)) = (&mut self.rerank, &policy.fallback.rerank) {
             guard.adopt(parameters);
         }
+        self.providers.adopt(policy.fallback.providers.as_ref());
         self.ladder.adopt(&policy.fallback);
         self.floors = policy.fallback.class;
         if let Some(store) = &mut self.store {

@@ -48,6 +48,7 @@ pub mod view;
 pub use admission::Admission;
 pub use decision::{Alert, Arrival, Call, Command, Dispatch, Next, Severity, Ticked};
 pub use fallback::Fallback;
+pub use fallback::providers::{ProviderEnd, Route};
 pub use feedback::{Feedback, guard::Suppressed};
 pub use governor::{Explanation, Governor};
 pub use moment::Moment;

@@ -148,6 +148,22 @@ reasons! {
         ["requests in the decode stage with this one", "most at once"];
     PacedTooEarly "paced.too_early" "The request's turn is further away than it may wait."
         ["s until its turn", "longest wait, s"];
+    ClassMainProviderOnly "class.main_provider_only" "The class has a red line: no answer rather than one by another than the main provider."
+        ["place of the next provider", "last place allowed"];
+    ProvidersFailOver "providers.fail_over" "The call goes to a later provider because those before it failed or rest."
+        ["place of the provider", "place of the main one"];
+    ProvidersExhausted "providers.exhausted" "Every provider that the attempt may ask has failed."
+        ["calls made", "calls allowed"];
+    ProvidersAllOpen "providers.all_open" "Every provider that the attempt may ask rests after failures."
+        ["s until the first may be asked", "s of cooldown"];
+    ProvidersWaitExpired "providers.wait_expired" "No provider could be asked again within the longest wait."
+        ["waited, s", "longest wait, s"];
+    CacheLastResort "cache_last_resort.served" "The nearest cached answer is served because the model cannot answer."
+        ["similarity", "least similarity"];
+    TopKRate "top_k.rate" "Fewer documents are retrieved because the arrival rate is at or above a threshold."
+        ["arrivals per s", "threshold per s"];
+    TopKStoreLatency "top_k.store_latency" "Fewer documents are retrieved because the vector store is slow."
+        ["latency of the store, s", "threshold, s"];
 }
 
 impl Reason {

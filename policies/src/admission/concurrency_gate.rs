@@ -4,7 +4,7 @@
 //! At the front and after retrieval a permit is held until the attempt is over; at a call, until the
 //! call ends. A gate at the front cannot make a request wait: that is what a queue is for.
 
-use super::{Gate, Key, Limiter, Refusal, Verdict, front, permits::Permits};
+use super::{Gate, Key, Limit, Limiter, Refusal, Verdict, front, permits::Permits};
 use crate::moment::{nanos, seconds};
 use crate::{Moment, PolicyError, Reason, RequestView, Signals, Site};
 use schemars::JsonSchema;
@@ -111,7 +111,7 @@ impl Limiter for State {
 
     #[inline]
     fn ask(&mut self, _: Moment, key: u64, _: &RequestView, _: &Signals) -> Verdict {
-        match self.permits.take(key, self.limit) {
+        match self.permits.take(key, Limit::Same(self.limit)) {
             Ok(()) => Verdict::Hold,
             Err(inside) => {
                 Verdict::Refuse(self.refusal(Reason::GateFull, f64::from(inside), f64::from(self.limit)))
@@ -127,7 +127,12 @@ impl Limiter for State {
             let wait_s = seconds(self.wait_ns);
             self.refusal(Reason::GateWaitExpired, wait_s, wait_s)
         };
-        Some(Gate { permits: &mut self.permits, limit: self.limit, wait_ns: self.wait_ns, expired })
+        Some(Gate {
+            permits: &mut self.permits,
+            limit: Limit::Same(self.limit),
+            wait_ns: self.wait_ns,
+            expired,
+        })
     }
 }
 

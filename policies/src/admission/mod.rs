@@ -6,12 +6,19 @@
 //!
 //! A new module is one file beside this one, and its line in each of the two lists below.
 
+pub mod adaptive_concurrency;
 pub mod backlog_gate;
+pub(crate) mod bucket;
 pub mod concurrency_gate;
+pub mod early_rejection;
 pub mod fixed_rate;
 pub(crate) mod keyed;
+pub mod limit_law;
+pub mod load_shed;
 pub(crate) mod noted;
+pub mod paced;
 pub(crate) mod permits;
+pub mod priority_buckets;
 pub(crate) mod rows;
 pub(crate) mod shared_window;
 pub(crate) mod sliding;
@@ -21,6 +28,8 @@ pub mod user_frequency;
 pub mod weighted_bucket;
 
 use crate::{End, Moment, PolicyError, Reason, RequestView, Signals, Site};
+use keyed::Keyed;
+use limit_law::Law;
 use permits::Permits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -85,6 +94,11 @@ macro_rules! family {
                 match self { $(Self::$variant(state) => state.ended(now, key, request, end),)* }
             }
 
+            /// The share that the emptiest bucket of the module holds.
+            pub(crate) fn balance(&self, now: Moment, signals: &Signals) -> Option<f64> {
+                match self { $(Self::$variant(state) => state.balance(now, signals),)* }
+            }
+
             #[inline]
             pub(crate) fn gate(&mut self) -> Option<Gate<'_>> {
                 match self { $(Self::$variant(state) => state.gate(),)* }
@@ -108,6 +122,16 @@ family! {
     TokenWindow(token_window);
     /// At most n requests of a user in any window.
     UserFrequency(user_frequency);
+    /// A bucket per business class.
+    PriorityBuckets(priority_buckets);
+    /// At most so many at once as a law finds right.
+    AdaptiveConcurrency(adaptive_concurrency);
+    /// Evenly spaced.
+    Paced(paced);
+    /// What the decode stage could not take when its prefill ends.
+    EarlyRejection(early_rejection);
+    /// A share of the least important classes while a signal is high.
+    LoadShed(load_shed);
 }
 
 /// What a module counts apart: each value of the key has a count of its own.
@@ -154,6 +178,12 @@ pub(crate) trait Limiter {
     /// after retrieval, the call elsewhere. Called once for each, before its permit comes back.
     fn ended(&mut self, _now: Moment, _key: u64, _request: &RequestView, _end: &End) {}
 
+    /// The share of its capacity, 0 to 1, that the emptiest of the module's buckets holds; one that was
+    /// not asked yet is full. `None`: the module has no bucket.
+    fn balance(&self, _now: Moment, _signals: &Signals) -> Option<f64> {
+        None
+    }
+
     /// The permits, if the module hands out any that come back.
     fn gate(&mut self) -> Option<Gate<'_>> {
         None
@@ -164,11 +194,30 @@ pub(crate) trait Limiter {
 pub(crate) struct Gate<'a> {
     pub(crate) permits: &'a mut Permits,
     /// How many may be out at once for one value of the key.
-    pub(crate) limit: u32,
+    pub(crate) limit: Limit<'a>,
     /// Longest wait for a permit; 0: none waits.
     pub(crate) wait_ns: u64,
     /// The answer to a call that waited in vain.
     pub(crate) expired: Refusal,
+}
+
+/// How many permits may be out at once for one value of a key.
+#[derive(Clone, Copy)]
+pub(crate) enum Limit<'a> {
+    /// As many for all.
+    Same(u32),
+    /// As the law of the value says, and so many where there is none yet.
+    Each(&'a Keyed<Law>, u32),
+}
+
+impl Limit<'_> {
+    #[inline]
+    pub(crate) fn of(self, key: u64) -> u32 {
+        match self {
+            Self::Same(limit) => limit,
+            Self::Each(laws, fresh) => laws.get(key).map_or(fresh, Law::limit),
+        }
+    }
 }
 
 /// A module's decision.
@@ -179,6 +228,8 @@ pub(crate) enum Verdict {
     /// The same, and the module wants to hear of the end: a permit was taken that must come back, or an
     /// estimate that must be settled.
     Hold,
+    /// It may go on in so many nanoseconds, and is held until then. Never at the front.
+    Wait(u64),
     Refuse(Refusal),
 }
 

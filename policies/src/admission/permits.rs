@@ -3,7 +3,7 @@
 //! A permit that comes back goes to the head of the line. A newcomer takes a free permit only when
 //! nobody waits, so that nobody is overtaken.
 
-use super::{Key, keyed::Keyed};
+use super::{Key, Limit, keyed::Keyed};
 use crate::queueing::line::Line;
 use crate::{Moment, Ticket};
 use serde::{Deserialize, Serialize};
@@ -33,9 +33,9 @@ impl Permits {
 
     /// Takes a permit if one of `limit` is free and nobody waits; else says how many are out.
     #[inline]
-    pub(crate) fn take(&mut self, key: u64, limit: u32) -> Result<(), u32> {
+    pub(crate) fn take(&mut self, key: u64, limit: Limit<'_>) -> Result<(), u32> {
         let held = self.by_key.entry(key, Held::default, Held::idle);
-        if held.taken < limit && held.line.is_empty() {
+        if held.taken < limit.of(key) && held.line.is_empty() {
             held.taken += 1;
             Ok(())
         } else {
@@ -73,9 +73,9 @@ impl Permits {
 
     /// Hands a free permit to the head of the line.
     #[inline]
-    pub(crate) fn grant(&mut self, key: u64, limit: u32) -> Option<Ticket> {
+    pub(crate) fn grant(&mut self, key: u64, limit: Limit<'_>) -> Option<Ticket> {
         let held = self.by_key.get_mut(key)?;
-        if held.taken >= limit {
+        if held.taken >= limit.of(key) {
             return None;
         }
         let (ticket, _) = held.line.pop()?;

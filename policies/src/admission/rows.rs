@@ -37,14 +37,6 @@ impl<H: Default, C: Copy + Default> Rows<H, C> {
         (head, &mut self.cells[start..start + self.stride])
     }
 
-    /// The row of `key`, if there is one.
-    #[inline]
-    pub(crate) fn get(&mut self, key: u64) -> Option<(&mut H, &mut [C])> {
-        let (index, _, head) = self.heads.get_full_mut(&key)?;
-        let start = index * self.stride;
-        Some((head, &mut self.cells[start..start + self.stride]))
-    }
-
     /// Gives all rows another length; `carry` fills the new row (all defaults) from the old one.
     pub(crate) fn restride(&mut self, stride: usize, mut carry: impl FnMut(&mut H, &mut [C], &mut [C])) {
         let stride = stride.max(1);
@@ -91,11 +83,10 @@ mod tests {
         }
         assert!(rows.heads.len() < 2 * LEAST_SWEEP && rows.cells.len() == 3 * rows.heads.len());
         for key in (0..20_000).step_by(100) {
-            let (head, cells) = rows.get(key).unwrap();
+            let (head, cells) = rows.row(key, idle);
             assert_eq!((*head, &*cells), (key, [key, key + 1, key + 2].as_slice()));
         }
         rows.restride(2, |_, old, new| new.copy_from_slice(&old[1..]));
-        assert_eq!(rows.get(700).unwrap().1, [701, 702]);
-        assert_eq!(rows.get(1).map(|(head, _)| *head), None);
+        assert_eq!(rows.row(700, idle).1, [701, 702]);
     }
 }

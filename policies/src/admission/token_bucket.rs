@@ -1,19 +1,14 @@
 //! A bucket of equal tokens: a request takes one, `rate_per_s` come back each second, at most `burst`
 //! are kept.
 //!
-//! Refilled lazily and exactly: the level is a whole number of millionths of a token, and what a refill
-//! leaves over below one millionth is carried to the next. Over any time the bucket therefore admits
-//! at most burst + rate * time, however often it is asked; a level in floating point would drift.
+//! The bucket is exact ([`super::bucket`]): over any time it admits at most burst + rate * time, however
+//! often it is asked.
 
+use super::bucket::{Bucket, MICRO, TOKEN, micro};
 use super::{Key, Limiter, Refusal, Verdict, front, keyed::Keyed};
 use crate::{Moment, PolicyError, Reason, RequestView, Signals, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-const MICRO: f64 = 1e6;
-/// One token, in millionths.
-const TOKEN: u64 = 1_000_000;
-const NANOS_PER_S: u64 = 1_000_000_000;
 
 /// Parameters of the token bucket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,43 +45,13 @@ pub(crate) struct State {
     buckets: Keyed<Bucket>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct Bucket {
-    /// Millionths of a token.
-    level: u64,
-    /// What the last refill left over, in billionths of a millionth.
-    rest: u64,
-    at: Moment,
-}
-
-impl Bucket {
-    /// The bucket at `now`, with what came back since it was last looked at.
-    #[inline]
-    fn refilled(self, now: Moment, rate: u64, burst: u64) -> Self {
-        let elapsed = now.since(self.at);
-        // The product fits 64 bits unless the bucket was left alone for long; then 128 bits are used.
-        let product = rate.checked_mul(elapsed).and_then(|product| product.checked_add(self.rest));
-        let (gained, rest) = if let Some(product) = product {
-            (product / NANOS_PER_S, product % NANOS_PER_S)
-        } else {
-            let product = u128::from(rate) * u128::from(elapsed) + u128::from(self.rest);
-            let gained = product / u128::from(NANOS_PER_S);
-            (u64::try_from(gained).unwrap_or(u64::MAX), (product % u128::from(NANOS_PER_S)) as u64)
-        };
-        let level = self.level.saturating_add(gained);
-        // A clock that is handed back keeps the later moment: time is never refilled twice.
-        let at = self.at.max(now);
-        if level >= burst { Self { level: burst, rest: 0, at } } else { Self { level, rest, at } }
-    }
-}
-
 impl Limiter for State {
     type Parameters = TokenBucket;
 
     fn new(parameters: &TokenBucket) -> Self {
         Self {
-            rate: (parameters.rate_per_s * MICRO).round() as u64,
-            burst: (parameters.burst * MICRO).round() as u64,
+            rate: micro(parameters.rate_per_s),
+            burst: micro(parameters.burst),
             buckets: Keyed::new(parameters.key),
         }
     }
@@ -101,27 +66,26 @@ impl Limiter for State {
         let (rate, burst) = (self.rate, self.burst);
         let bucket = self.buckets.entry(
             key,
-            || Bucket { level: burst, rest: 0, at: now },
-            |bucket| bucket.refilled(now, rate, burst).level >= burst,
+            || Bucket::full(now, burst),
+            |bucket| bucket.refilled(now, rate, burst).level() >= burst,
         );
         *bucket = bucket.refilled(now, rate, burst);
-        if bucket.level >= TOKEN {
-            bucket.level -= TOKEN;
+        if bucket.take(TOKEN) {
             return Verdict::Pass;
         }
-        let refusal = Refusal::new(Reason::TokenBucketEmpty, bucket.level as f64 / MICRO, 1.0);
-        let missing = u128::from(TOKEN - bucket.level) * u128::from(NANOS_PER_S) - u128::from(bucket.rest);
-        Verdict::Refuse(match missing.checked_add(u128::from(rate).saturating_sub(1)) {
-            Some(rounded_up) if rate > 0 => {
-                refusal.retry_after(u64::try_from(rounded_up / u128::from(rate)).unwrap_or(u64::MAX))
-            }
-            _ => refusal,
-        })
+        let refusal = Refusal::new(Reason::TokenBucketEmpty, bucket.level() as f64 / MICRO, 1.0);
+        Verdict::Refuse(Refusal { retry_after_ns: bucket.until(TOKEN, rate), ..refusal })
+    }
+
+    fn balance(&self, now: Moment, _: &Signals) -> Option<f64> {
+        let share = |bucket: &Bucket| bucket.refilled(now, self.rate, self.burst).share_of(self.burst);
+        Some(self.buckets.values().map(share).fold(1.0, f64::min))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::bucket::NANOS_PER_S;
     use super::*;
     use crate::Ticket;
     use proptest::prelude::*;
@@ -192,19 +156,6 @@ mod tests {
                     prop_assert!(used <= allowed + u128::from(NANOS_PER_S));
                 }
             }
-        }
-
-        /// Asking more often changes nothing.
-        #[test]
-        fn refilling_in_steps_is_refilling_at_once(
-            cuts in prop::collection::vec(0..1_000_000_000_u64, 0..50), rate in 0..1_000_000_000_u64,
-        ) {
-            let start = Bucket { level: 3, rest: 5, at: Moment::ZERO };
-            let mut cuts = cuts;
-            cuts.sort_unstable();
-            let end = Moment(1_000_000_007);
-            let stepped = cuts.iter().fold(start, |bucket, &cut| bucket.refilled(Moment(cut), rate, u64::MAX));
-            prop_assert_eq!(stepped.refilled(end, rate, u64::MAX), start.refilled(end, rate, u64::MAX));
         }
     }
 }

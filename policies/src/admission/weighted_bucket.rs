@@ -289,6 +289,18 @@ impl Limiter for State {
         bucket.balance = after;
         Verdict::Pass
     }
+
+    fn balance(&self, now: Moment, signals: &Signals) -> Option<f64> {
+        let p = &self.parameters;
+        let vram = signals.get(SignalKind::Vram);
+        let capacity = p.capacity(vram);
+        let per_s = p.refill_per_s(vram, signals.get(SignalKind::ErrorRate));
+        let share = |bucket: &Bucket| {
+            let refilled = bucket.refilled(now, per_s, p.overdraft_cut_factor, capacity);
+            (refilled.balance / capacity).clamp(0.0, 1.0)
+        };
+        Some(self.buckets.values().map(share).fold(1.0, f64::min))
+    }
 }
 
 #[cfg(test)]

@@ -121,6 +121,12 @@ impl LevelRule {
         ]
     }
 
+    /// The thresholds that are set: the signal, the parameter's name, and its value.
+    pub fn set_thresholds(&self) -> Vec<(SignalKind, &'static str, f64)> {
+        let set = |pair: Pair| Some((pair.signal, pair.names[0], pair.above?));
+        self.pairs().into_iter().filter_map(set).collect()
+    }
+
     pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
         for Pair { above, below, names: [above_name, below_name], .. } in self.pairs() {
             if let (Some(above), Some(below)) = (above, below) {

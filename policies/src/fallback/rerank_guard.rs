@@ -9,7 +9,7 @@
 //! Calls that already wait for a place when the guard closes keep waiting; they are within their limit.
 
 use crate::admission::permits::Permits;
-use crate::admission::{Gate, Key, Refusal};
+use crate::admission::{Gate, Key, Limit, Refusal};
 use crate::moment::{nanos, seconds};
 use crate::{Moment, Reason, Ticket};
 use schemars::JsonSchema;
@@ -149,9 +149,10 @@ impl State {
         Refusal { keep: Some(self.parameters.keep), ..Refusal::new(why, found, threshold) }
     }
 
-    /// The p95 (nearest rank) of the latencies held, in seconds; for the explanation.
-    fn p95_s(&self) -> f64 {
-        let mut sorted: Vec<u64> = self.latencies.iter().copied().collect();
+    /// The p95 (nearest rank) of the latencies held, in seconds; for the explanation. Their order is lost:
+    /// the guard closes now, and they are forgotten before it opens.
+    fn p95_s(&mut self) -> f64 {
+        let sorted = self.latencies.make_contiguous();
         sorted.sort_unstable();
         let rank = (95 * sorted.len()).div_ceil(100);
         sorted.get(rank.saturating_sub(1)).map_or(0.0, |&latency| seconds(latency))
@@ -220,7 +221,7 @@ impl State {
         Gate {
             expired: self.skip(Reason::RerankGuardWaitExpired, wait_s, wait_s),
             permits: &mut self.permits,
-            limit: self.parameters.max_at_once,
+            limit: Limit::Same(self.parameters.max_at_once),
             wait_ns: self.wait_ns,
         }
     }

@@ -5,7 +5,7 @@
 //! order, so none waits in a circle. An attempt makes one call at a time.
 
 use super::tickets::Standing;
-use super::{Governor, UNIT_RERANK};
+use super::{Governor, UNIT_RERANK, UNIT_TURN};
 use crate::admission::{Refusal, Verdict};
 use crate::{Call, CallEnd, CallView, End, Moment, Reason, Signals, Site, Ticket};
 
@@ -36,11 +36,13 @@ impl Governor {
             self.note(now, UNIT_RERANK, &refusal);
             return answer(&refusal);
         }
+        let mut turn_ns = 0;
         for index in 0..self.sites[site.index()].prompt.len() {
             let unit = self.sites[site.index()].prompt[index];
             let module = &mut self.units[usize::from(unit)];
             match module.state.ask(now, module.key.of(&request), &request, signals) {
                 Verdict::Pass => {}
+                Verdict::Wait(ns) => turn_ns = ns.max(turn_ns),
                 Verdict::Hold => {
                     if let Some(slot) = self.tickets.get_mut(ticket) {
                         slot.held |= 1 << unit;
@@ -49,6 +51,18 @@ impl Governor {
                 Verdict::Refuse(refusal) => return self.refuse(now, ticket, site, unit, &refusal),
             }
         }
+        if turn_ns > 0
+            && let Some(slot) = self.tickets.get_mut(ticket)
+        {
+            let deadline = now.after(turn_ns);
+            slot.standing = Standing::Waiting { gate: UNIT_TURN, site, position: 0, deadline };
+            return Call::Wait { at_most_ns: turn_ns };
+        }
+        self.go_on(now, ticket, site)
+    }
+
+    /// What a call is told that has only the gates before it.
+    fn go_on(&mut self, now: Moment, ticket: Ticket, site: Site) -> Call {
         match self.pass_gates(now, ticket, site, 0) {
             // A gate that lets nobody wait answers at once.
             Call::Wait { at_most_ns: 0 } => self.waited(now, ticket, site),
@@ -71,8 +85,8 @@ impl Governor {
     }
 
     /// A held call's longest wait is over. Answers what to do with it: [`Call::Proceed`] when it was given
-    /// its permit at this very moment, or does not wait at all; [`Call::Wait`] when it stands at a later
-    /// gate whose wait is not over. After [`Call::Skip`] and [`Call::Busy`], [`Governor::woken`] may have
+    /// its permit at this very moment, was held back until its turn, or does not wait at all;
+    /// [`Call::Wait`] when it stands at a later gate whose wait is not over. After [`Call::Skip`] and [`Call::Busy`], [`Governor::woken`] may have
     /// calls to name.
     pub fn waited(&mut self, now: Moment, ticket: Ticket, site: Site) -> Call {
         let Some(slot) = self.tickets.get_mut(ticket) else { return Call::Proceed };
@@ -82,6 +96,9 @@ impl Governor {
                     return Call::Wait { at_most_ns: deadline.since(now) };
                 }
                 slot.standing = Standing::Free;
+                if gate == UNIT_TURN {
+                    return self.go_on(now, ticket, site);
+                }
                 let request = slot.request;
                 let key = self.key_at(gate, &request);
                 let Some(found) = self.gate(gate) else { return Call::Proceed };

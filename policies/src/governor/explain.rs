@@ -5,7 +5,7 @@
 
 use super::loops::Author;
 use super::tickets::Standing;
-use super::{Governor, UNIT_QUEUE, UNIT_RERANK, UNIT_STORE};
+use super::{Governor, UNIT_CACHE, UNIT_PROVIDERS, UNIT_QUEUE, UNIT_RERANK, UNIT_STORE, UNIT_TOP_K};
 use crate::admission::Refusal;
 use crate::{Moment, Reason, Ticket};
 use serde::{Deserialize, Serialize};
@@ -95,7 +95,7 @@ impl Governor {
         let request = slot.request;
         let key = self.key_at(unit, &request);
         let gate = self.gate(unit)?;
-        let (found, threshold) = (f64::from(gate.permits.taken(key)), f64::from(gate.limit));
+        let (found, threshold) = (f64::from(gate.permits.taken(key)), f64::from(gate.limit.of(key)));
         Some(self.explained(Reason::GateFull, Evidence { unit, author: None, found, threshold, at: now }))
     }
 
@@ -119,10 +119,15 @@ impl Governor {
     fn module_path(&self, reason: Reason, unit: u8) -> String {
         match (reason, unit) {
             (Reason::Normal, _) => String::new(),
-            (Reason::ClassMinLevel | Reason::ClassUnavailable, _) => "fallback.class".to_owned(),
+            (Reason::ClassMinLevel | Reason::ClassUnavailable | Reason::ClassMainProviderOnly, _) => {
+                "fallback.class".to_owned()
+            }
             (_, UNIT_STORE) => "store".to_owned(),
             (_, UNIT_QUEUE) => "queue".to_owned(),
             (_, UNIT_RERANK) => "fallback.rerank".to_owned(),
+            (_, UNIT_PROVIDERS) => "fallback.providers".to_owned(),
+            (_, UNIT_CACHE) => "fallback.cache_last_resort".to_owned(),
+            (_, UNIT_TOP_K) => "fallback.top_k".to_owned(),
             (_, super::UNIT_LADDER) => {
                 let level = reason.code().split('.').next().unwrap_or_default();
                 format!("fallback.{level}")

@@ -3,9 +3,11 @@
 //!
 //! Start-time fair queueing: a request begins, in virtual time, when the one before it of the same flow
 //! ends, or now if the flow was idle; it ends its cost divided by its weight later; the earliest
-//! beginning is served first, and virtual time is the beginning of the one served last. So a flow of any
-//! weight above 0 waits no longer than the others' shares of its own backlog take: strict bands, whose
-//! low band waits without bound while the high one fills the capacity, do not have this (incident N17).
+//! beginning is served first. Virtual time goes on with each service by its cost divided by the weights
+//! of all flows that have somebody waiting, and is never before the beginning of the one served last; so
+//! flows that are served up are forgotten, however many there are. A flow of any weight above 0 waits no
+//! longer than the others' shares of its own backlog take: strict bands, whose low band waits without
+//! bound while the high one fills the capacity, do not have this (incident N17).
 //! Queues served in turns (deficit round robin) were rejected: they need a queue for each flow, and there
 //! may be as many flows as users.
 
@@ -144,6 +146,10 @@ pub(crate) struct State {
     ranked: Ranked<Waiting>,
     flows: Keyed<FlowState>,
     virtual_time: f64,
+    /// Flows that have somebody waiting; where flows have weights, they are looked at one by one.
+    active: u32,
+    /// Virtual time at which the last of all served so far ends.
+    last_finish: f64,
 }
 
 impl State {
@@ -173,6 +179,20 @@ impl State {
         if self.has_weights() { cost / self.weights[flow as usize] } else { cost }
     }
 
+    /// The weights of the flows that have somebody waiting, together.
+    #[inline]
+    fn active_weight(&mut self) -> f64 {
+        if !self.has_weights() {
+            return f64::from(self.active);
+        }
+        let mut sum = 0.0;
+        for (flow, weight) in self.weights.into_iter().enumerate() {
+            let waits = self.flows.get_mut(flow as u64).is_some_and(|flow| flow.waiting > 0);
+            sum += if waits { weight } else { 0.0 };
+        }
+        sum
+    }
+
     /// One has left its flow. If it was not served, the flow has not had its service either: the next to
     /// arrive begins so much earlier, though never before those of its flow who wait.
     #[inline]
@@ -184,6 +204,7 @@ impl State {
         }
         if flow.waiting == 0 {
             flow.last_start = 0.0;
+            self.active -= 1;
         }
     }
 }
@@ -202,6 +223,8 @@ impl Discipline for State {
             ranked: Ranked::new(1),
             flows: Keyed::new(if few { Key::Endpoint } else { Key::User }),
             virtual_time: 0.0,
+            active: 0,
+            last_finish: 0.0,
         };
         state.adopt(parameters);
         state
@@ -234,15 +257,24 @@ impl Discipline for State {
         flow.finish = flow.finish.max(present) + span;
         flow.last_start = start;
         flow.waiting += 1;
+        self.active += u32::from(flow.waiting == 1);
         let waiting = Waiting { flow: key, start, span };
         Ok(Place { class: 0, position: self.ranked.join(0, request.ticket, now, rank_of(start), waiting) })
     }
 
     #[inline]
     fn pop(&mut self, _: Moment, _: &Signals) -> Popped {
+        let active = self.active_weight();
         let Some(entry) = self.ranked.pop(0) else { return Popped::Nothing };
-        self.virtual_time = self.virtual_time.max(entry.data.start);
+        let Waiting { flow, start, span } = entry.data;
+        let weight = if self.has_weights() { self.weights[flow as usize] } else { 1.0 };
+        self.virtual_time = (self.virtual_time + span * weight / active.max(weight)).max(start);
+        self.last_finish = self.last_finish.max(start + span);
         self.note_taken(entry.data, true);
+        if self.active == 0 {
+            // Whoever comes next finds nobody: nothing of the past is to be made up for.
+            self.virtual_time = self.virtual_time.max(self.last_finish);
+        }
         Popped::Serve(entry.ticket)
     }
 
@@ -329,8 +361,8 @@ mod tests {
         for n in 50..54 {
             push(&mut state, n, RequestView { tenant: if n < 52 { 1 } else { 2 }, ..of_class(2) }).unwrap();
         }
-        // The one that was idle so far comes at once, but then they take turns.
-        assert_eq!(std::iter::from_fn(|| pop(&mut state)).collect::<Vec<_>>(), [52, 50, 53, 51]);
+        // The one that was idle so far has nothing to catch up on: they take turns.
+        assert_eq!(std::iter::from_fn(|| pop(&mut state)).collect::<Vec<_>>(), [50, 52, 51, 53]);
     }
 
     #[test]
@@ -366,6 +398,24 @@ mod tests {
             push(&mut state, n, of_class(1)).unwrap();
         }
         assert_eq!(std::iter::from_fn(|| pop(&mut state)).collect::<Vec<_>>(), [0, 101, 100, 102, 103]);
+    }
+
+    #[test]
+    fn flows_that_were_served_up_are_forgotten() {
+        let mut state = state("by = 'user'");
+        for n in 0..20_000 {
+            push(&mut state, n, RequestView { user: n, ..of_class(2) }).unwrap();
+            if n >= 50 {
+                pop(&mut state);
+            }
+        }
+        let mut kept = 0;
+        while pop(&mut state).is_some() {
+            kept += 1;
+        }
+        assert_eq!(kept, 50);
+        let known = (0..20_000).filter(|&user| state.flows.get_mut(user).is_some()).count();
+        assert!(known < 3000, "{known} flows are remembered");
     }
 
     #[test]

@@ -69,6 +69,8 @@ impl Failure {
 pub(crate) struct Tally {
     pub(crate) offered: u64,
     pub(crate) answered: [u64; 4],
+    /// Answered from a cache.
+    pub(crate) cached: u64,
     by_reason: Vec<u64>,
     by_full_stage: Vec<u64>,
     pub(crate) timed_out: u64,
@@ -81,6 +83,7 @@ impl Tally {
         Self {
             offered: 0,
             answered: [0; 4],
+            cached: 0,
             by_reason: vec![0; Reason::ALL.len()],
             by_full_stage: vec![0; stages],
             timed_out: 0,
@@ -89,8 +92,10 @@ impl Tally {
         }
     }
 
-    pub(crate) fn count(&mut self, end: End, level: Level) {
+    /// Counts an end; `cached`: an answer that came from a cache.
+    pub(crate) fn count(&mut self, end: End, level: Level, cached: bool) {
         match end {
+            End::Answered if cached => self.cached += 1,
             End::Answered => self.answered[level.index()] += 1,
             End::RejectedBy(why, _) => self.by_reason[why.index()] += 1,
             End::StageFull(stage) => self.by_full_stage[usize::from(stage)] += 1,
@@ -122,7 +127,7 @@ impl Tally {
         let [l1, l2, l3, l4] = self.answered;
         Ledger {
             offered: self.offered,
-            answered: Answered { l1, l2, l3, l4, cache: 0 },
+            answered: Answered { l1, l2, l3, l4, cache: self.cached },
             rejected,
             timed_out: self.timed_out,
             abandoned: self.abandoned,
@@ -222,8 +227,9 @@ impl Digest {
     }
 
     /// Folds the end of a request in.
-    pub(crate) fn fold_end(&mut self, index: u64, end: End, level: Level, at_ns: u64) {
+    pub(crate) fn fold_end(&mut self, index: u64, end: End, level: Level, cached: bool, at_ns: u64) {
         let (kind, detail) = match end {
+            End::Answered if cached => (1, Level::ALL.len() as u64),
             End::Answered => (1, level.index() as u64),
             End::RejectedBy(why, _) => (2, fingerprint(why.code())),
             End::StageFull(stage) => (3, u64::from(stage)),

@@ -1,9 +1,11 @@
 //! One replication, run and measured: what the workbench averages, compares and shows.
 
+use crate::accounts::alerts::RaisedAlert;
 use crate::metrics::{self, Metrics};
 use crate::outcome::{Digest, Ledger};
 use crate::scenario::Loaded;
 use crate::service::{BuildError, Service};
+use crate::shadow::ShadowReport;
 use crate::spans::{Names, Recorder, RequestSpans};
 use crate::timeline::{Mark, Point};
 use forebay_engine::{Simulation, Span, Stop, Time};
@@ -30,6 +32,12 @@ pub struct Replication {
     /// What began and ended in it: faults, and processes that were killed.
     #[serde(default)]
     pub marks: Vec<Mark>,
+    /// Alerts that were raised; of very many the first ones.
+    #[serde(default)]
+    pub alerts: Vec<RaisedAlert>,
+    /// Where the shadow and the live policy differ; absent without a shadow.
+    #[serde(default)]
+    pub shadow: Option<ShadowReport>,
     /// What does not hold that must: empty in a sound run.
     pub violations: Vec<String>,
 }
@@ -117,6 +125,8 @@ fn measured(simulation: &Simulation<Service>, loaded: &Loaded) -> Replication {
         by: metrics::breakdowns(service, loaded),
         timeline: service.timeline.points.clone(),
         marks: service.timeline.marks.clone(),
+        alerts: service.accounts.alerts.raised(loaded.scenario.workload.classes.keys()),
+        shadow: service.shadow_report(loaded),
         violations: violations(service, &ledger, now),
         ledger,
     };

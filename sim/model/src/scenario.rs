@@ -5,21 +5,31 @@
 //! user sees. Units are in the names. What a scenario says beyond single values (names that must exist,
 //! shares that must add up, call graphs that must end) is held by `check`.
 
+pub mod agents;
 pub mod autoscale;
+pub mod cache;
 pub(crate) mod check;
+pub mod economics;
 pub mod faults;
 pub(crate) mod graph;
 pub mod host;
 pub mod load;
 pub mod objective;
+pub mod providers;
+pub mod rules;
 pub mod service;
 pub mod telemetry;
 pub mod workload;
 
+pub use agents::{Agents, Summary};
 pub use autoscale::{Autoscale, ScaleBy};
+pub use cache::{KeywordCheck, Pools, Questions, SemanticCache};
+pub use economics::{Csat, Economics, TokenPrice};
 pub use faults::Fault;
 pub use host::Host;
 pub use load::{Inputs, Loaded};
+pub use providers::{Provider, Providers};
+pub use rules::{KnowledgeBase, OnNoMatch, Rules};
 pub use service::{
     Allocator, Clock, Device, Endpoint, Gateway, LlmBatching, LlmSlots, OnOutOfMemory, OnTimeLimit, Reranker,
     Routing, Server, SlotMemory, Stage, VectorStore,
@@ -76,6 +86,14 @@ pub struct Scenario {
     /// What decides.
     #[serde(default)]
     pub policy: Policy,
+    /// A second policy that decides beside `policy` on the same events and changes nothing: where the two
+    /// differ is reported. It decides on arrival and when a request is served; what stands at calls is
+    /// left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Policy>,
+    /// What things cost, and how satisfied people are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub economics: Option<Economics>,
     /// What is wanted.
     #[serde(default)]
     pub objective: Option<Objective>,
@@ -143,6 +161,9 @@ pub struct Quality {
     pub l4: LevelQuality,
     /// Share of the right answers at L1 that stay right when reranking was skipped.
     pub kept_without_rerank: Share,
+    /// Points `[documents, share]`, in order of documents: share of the right answers at L1 that stay right
+    /// when so many are retrieved; between them it is linear, outside it stays. Empty: all.
+    pub recall_points: Vec<(f64, f64)>,
 }
 
 /// Shares of right answers of one level, by the kind of question.

@@ -14,6 +14,9 @@ pub struct Point {
     pub offered: u64,
     /// Requests answered, by level L1 to L4.
     pub answered: [u64; 4],
+    /// Requests answered from a cache.
+    #[serde(default)]
+    pub cached: u64,
     /// Requests turned away.
     pub rejected: u64,
     /// Requests cut off, given up or broken.
@@ -84,7 +87,11 @@ impl Timeline {
     pub(crate) fn record(&mut self, ended: &Ended) {
         match ended.end {
             End::Answered => {
-                self.now.answered[ended.level.index()] += 1;
+                if ended.cached {
+                    self.now.cached += 1;
+                } else {
+                    self.now.answered[ended.level.index()] += 1;
+                }
                 self.latency_sum_s += ended.latency.as_secs_f64();
             }
             End::RejectedBy(..) | End::StageFull(_) => self.now.rejected += 1,
@@ -94,7 +101,7 @@ impl Timeline {
 
     /// Closes the present step.
     pub(crate) fn close_step(&mut self, at: Time, state: Point) {
-        let answered: u64 = self.now.answered.iter().sum();
+        let answered = self.now.answered.iter().sum::<u64>() + self.now.cached;
         let latency_mean_s = if answered > 0 { self.latency_sum_s / answered as f64 } else { 0.0 };
         self.points.push(Point {
             t_s: at.as_secs_f64(),

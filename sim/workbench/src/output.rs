@@ -307,6 +307,7 @@ pub fn timeline(timelines: &[Vec<Point>]) -> Table {
             column("answered_l2", "", counts(|p| p.answered[1])),
             column("answered_l3", "", counts(|p| p.answered[2])),
             column("answered_l4", "", counts(|p| p.answered[3])),
+            column("answered_cache", "", counts(|p| p.cached)),
             column("rejected", "", counts(|p| p.rejected)),
             column("lost", "", counts(|p| p.lost)),
             column("latency_mean_s", "s", f64s(|p| p.latency_mean_s)),

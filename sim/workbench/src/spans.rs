@@ -50,7 +50,7 @@ pub struct Origin {
 impl Followed {
     /// Requests of a replication of this scenario.
     pub fn new(loaded: &Loaded, replication: u64, offered: u64, requests: Vec<RequestSpans>) -> Self {
-        let scenario = ScenarioId { name: loaded.scenario.name.clone(), hash: loaded.hash.clone() };
+        let scenario = ScenarioId::of(loaded);
         let seed = loaded.scenario.run.seed;
         let origin = Origin { forebay: VERSION.to_owned(), scenario, seed, replication, offered };
         Self { origin, requests }

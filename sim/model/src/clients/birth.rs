@@ -38,6 +38,16 @@ pub(crate) mod purpose {
     pub(crate) const STAGES: u32 = 64;
     /// Beyond those of all stages; one for each fault.
     pub(crate) const NETWORK_FAULTS: u32 = 1 << 24;
+    /// Calls of external providers: by stage, provider and count of the call.
+    pub(crate) const PROVIDERS: u32 = 1 << 31;
+    /// Of a semantic cache: by stage and what is drawn.
+    pub(crate) const CACHE: u32 = 1 << 30;
+    /// The cluster of questions that a question belongs to.
+    pub(crate) const CLUSTER: u32 = 1 << 29;
+    /// Whether rules match a question: by stage.
+    pub(crate) const RULES: u32 = (1 << 29) + (1 << 20);
+    /// An agent's time and the patience of who waits for one: by stage.
+    pub(crate) const DESK: u32 = (1 << 29) + (2 << 20);
 }
 
 /// A length that is often constant: then nothing is drawn.

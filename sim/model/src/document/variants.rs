@@ -246,7 +246,9 @@ fn collect<'a>(
     findings: &mut Findings,
 ) {
     for (key, node) in entries {
-        let Some(own) = steps(key, node.key_place, findings) else { continue };
+        // A key that cannot be read as a path stands in quotes, and starts after the first of them.
+        let start = Place { offset: node.key_place.offset + 1, ..node.key_place };
+        let Some(own) = steps(key, start, findings) else { continue };
         let own: Vec<Step> = own.into_iter().map(|step| Step { place: node.key_place, ..step }).collect();
         let is_path = own.len() > 1;
         let path: Vec<Step> = above.iter().cloned().chain(own).collect();

@@ -1,7 +1,10 @@
 //! What must hold of a scenario beyond the schema: names that exist, shares that add up, call graphs
 //! that end, memory that fits, expressions that can be read.
 
+mod beside;
 mod faults;
+mod providers;
+mod roles;
 mod scaling;
 mod sources;
 
@@ -10,7 +13,7 @@ use super::{Inputs, Scenario, Source, Stage};
 use crate::document::{Document, Problem, get_number, nearest_parameter};
 use forebay_engine::{Dist, DistError};
 use forebay_policies::fallback::levels::LevelRule;
-use forebay_policies::{Governor, PolicyError};
+use forebay_policies::{Governor, Policy, PolicyError};
 use indexmap::IndexMap;
 use strsim::jaro_winkler;
 
@@ -26,18 +29,25 @@ pub(crate) fn check(document: &Document<Scenario>) -> Found {
     stages(document, &mut found);
     scaling::hold(document, &mut found);
     faults::hold(document, &mut found);
+    roles::recall(document, &mut found);
+    roles::last_resort(document, &mut found);
     objective(document, &mut found);
-    if found.is_empty()
-        && let Err(error) = Governor::new(&document.value.policy)
-    {
-        let path = format!("policy.{}", error.path());
-        let (was, allowed) = match &error {
-            PolicyError::NotAllowed { found, allowed, .. } => (found.clone(), allowed.clone()),
-            other => (other.to_string(), "a policy that can be built".to_owned()),
-        };
-        found.push(document.problem(&path, was, allowed, None));
+    if found.is_empty() {
+        found.extend(of_policy(document, "policy", &document.value.policy));
     }
+    beside::hold(document, &mut found);
     found
+}
+
+/// What is wrong with the policy at a path.
+fn of_policy(document: &Document<Scenario>, place: &str, policy: &Policy) -> Option<Problem> {
+    let error = Governor::new(policy).err()?;
+    let path = format!("{place}.{}", error.path());
+    let (was, allowed) = match &error {
+        PolicyError::NotAllowed { found, allowed, .. } => (found.clone(), allowed.clone()),
+        other => (other.to_string(), "a policy that can be built".to_owned()),
+    };
+    Some(document.problem(&path, was, allowed, None))
 }
 
 /// A name that a scenario gives and nobody knows.
@@ -335,8 +345,11 @@ fn stages(document: &Document<Scenario>, found: &mut Found) {
         let path = format!("stages.{name}");
         let at = |field: &str| format!("{path}.{field}");
         match stage {
-            Stage::Server(s) | Stage::Embedder(s) | Stage::Rules(s) => {
+            Stage::Server(s) | Stage::Embedder(s) => {
                 dist(document, &at("service_s"), &s.service_s, found);
+            }
+            Stage::Rules(_) | Stage::SemanticCache(_) | Stage::Agents(_) => {
+                roles::holds(document, &path, stage, found);
             }
             Stage::VectorStore(s) => dist(document, &at("base_s"), &s.base_s, found),
             Stage::Reranker(s) => {
@@ -354,6 +367,7 @@ fn stages(document: &Document<Scenario>, found: &mut Found) {
                     on_device(at("memory.device"), &device, memory.weights_gb * replicas_each, found);
                 }
             }
+            Stage::Providers(s) => providers::holds(document, &at("providers"), s, found),
             Stage::LlmBatching(s) => {
                 let gb = s.device.as_ref().and_then(|d| scenario.devices.get(d)).map_or(0.0, |d| d.memory_gb);
                 on_device(at("device"), &s.device, gb * s.memory_share, found);

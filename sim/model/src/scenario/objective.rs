@@ -59,6 +59,10 @@ pub const METRICS: &[&str] = &[
     "csat",
     "value",
     "recovery_s",
+    "oscillations_per_min",
+    "shadow_differs_share",
+    "alerts",
+    "wait_notice_error_s",
 ];
 
 /// Which side of a limit is allowed.

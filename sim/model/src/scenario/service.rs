@@ -1,6 +1,6 @@
 //! The service: gateway, endpoints with their call graphs, stages, and GPU devices.
 
-use super::{Autoscale, Host, Inputs};
+use super::{Agents, Autoscale, Host, Inputs, Providers, Rules, SemanticCache};
 use crate::llm::batching::{BatchingConfig, IterationCost, QueueOrder};
 use forebay_engine::Dist;
 use schemars::JsonSchema;
@@ -27,6 +27,8 @@ pub struct Gateway {
     pub clock: Clock,
     /// Memory of the gateway's process and of its host; absent: there is always enough.
     pub host: Option<Host>,
+    /// Those who queue are told how long it will take, and how right that was is measured.
+    pub wait_notice: bool,
 }
 
 /// A clock.
@@ -84,7 +86,7 @@ pub enum Stage {
     /// Embedding service: parallel workers with one queue.
     Embedder(Server),
     /// FAQ rules on CPU workers, or the making of a hand-off.
-    Rules(Server),
+    Rules(Rules),
     /// Vector store behind a connection pool.
     VectorStore(VectorStore),
     /// Reranker that serves batches on GPUs.
@@ -93,6 +95,12 @@ pub enum Stage {
     LlmSlots(LlmSlots),
     /// LLM engine with continuous batching and paged KV memory.
     LlmBatching(LlmBatching),
+    /// External providers of model answers, with fail-over between them.
+    Providers(Providers),
+    /// Semantic cache: answers found again by the likeness of questions.
+    SemanticCache(SemanticCache),
+    /// People who take hand-offs.
+    Agents(Agents),
 }
 
 /// Parallel servers with one queue, first come first served.
@@ -423,44 +431,7 @@ fn engine_share() -> f64 {
     0.9
 }
 
-impl Stage {
-    /// Names of the external providers that the stage calls, in their order.
-    pub(crate) fn providers(&self) -> Vec<&str> {
-        match self {
-            Self::Server(_)
-            | Self::Embedder(_)
-            | Self::Rules(_)
-            | Self::VectorStore(_)
-            | Self::Reranker(_)
-            | Self::LlmSlots(_)
-            | Self::LlmBatching(_) => Vec::new(),
-        }
-    }
-
-    /// The device group that it names.
-    pub(crate) fn device(&self) -> Option<&str> {
-        match self {
-            Self::Reranker(reranker) => reranker.device.as_deref(),
-            Self::LlmSlots(slots) => slots.memory.as_ref().map(|memory| memory.device.as_str()),
-            Self::LlmBatching(batching) => batching.device.as_deref(),
-            Self::Server(_) | Self::Embedder(_) | Self::Rules(_) | Self::VectorStore(_) => None,
-        }
-    }
-}
-
-impl LlmSlots {
-    /// Replicas that there can be at once.
-    pub fn places(&self) -> u32 {
-        self.autoscale.as_ref().map_or(self.replicas, |scale| scale.most.max(self.replicas))
-    }
-}
-
 impl LlmBatching {
-    /// Replicas that there can be at once.
-    pub fn places(&self) -> u32 {
-        self.autoscale.as_ref().map_or(self.replicas, |scale| scale.most.max(self.replicas))
-    }
-
     /// The engine's full configuration: what the stage says, and its calibration for the rest.
     ///
     /// # Errors

@@ -334,7 +334,7 @@ impl Service {
         match &mut self.stages[stage.index()] {
             StageState::Slots(slots) => slots.replicas[replica as usize].cold(),
             StageState::Batching(batching) => batching.replicas[replica as usize].off = !running,
-            StageState::Server(_) | StageState::Reranker(_) => {}
+            StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => {}
         }
         self.set_up(stage, replica, running);
     }
@@ -349,7 +349,7 @@ impl Service {
         match &mut self.stages[stage.index()] {
             StageState::Slots(slots) => Some(&mut slots.router),
             StageState::Batching(batching) => Some(&mut batching.router),
-            StageState::Server(_) | StageState::Reranker(_) => None,
+            StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => None,
         }
     }
 
@@ -357,7 +357,7 @@ impl Service {
         match &self.stages[stage.index()] {
             StageState::Slots(slots) => slots.replicas[replica as usize].device,
             StageState::Batching(batching) => batching.replicas[replica as usize].device,
-            StageState::Server(_) | StageState::Reranker(_) => None,
+            StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => None,
         }
     }
 

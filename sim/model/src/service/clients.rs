@@ -177,17 +177,25 @@ impl Service {
         calendar: &mut Calendar<Event>,
     ) -> Option<()> {
         let retries = self.plan.retries.as_ref()?;
-        let worth_it =
-            matches!(end, End::RejectedBy(..) | End::StageFull(_) | End::TimedOut | End::Failed(_));
+        let worth_it = match end {
+            End::RejectedBy(..) | End::StageFull(_) => true,
+            End::TimedOut | End::Failed(_) => retries.after_failures,
+            End::Answered | End::Abandoned => false,
+        };
         if !worth_it || view.write || request.retries >= retries.at_most {
             return None;
         }
         let chance = attempt_chance(&request);
         let mut seconds = retries.base_s * power(retries.factor, request.retries);
-        if let End::RejectedBy(_, Some(retry_after_ns)) = end
+        let retry_after_s = match end {
+            End::RejectedBy(_, Some(retry_after_ns)) => Some(retry_after_ns as f64 * 1e-9),
+            End::RejectedBy(_, None) | End::StageFull(_) => retries.retry_after_default_s,
+            _ => None,
+        };
+        if let Some(retry_after_s) = retry_after_s
             && retries.honour_retry_after
         {
-            seconds = seconds.max(retry_after_ns as f64 * 1e-9);
+            seconds = seconds.max(retry_after_s);
         }
         if retries.jitter_share > 0.0 {
             seconds *= 1.0 + retries.jitter_share * chance.uniform(purpose::JITTER);

@@ -4,6 +4,12 @@
 //! they act. What cannot wait to be asked is done at the edge: calls on a lost GPU break, a replica that
 //! crashed is taken out of its router, the governor is told. A scenario without faults has no windows, no
 //! events, and asks an empty list.
+//!
+//! A wall clock that is set back breaks the governor's contract that moments never go back, on purpose: it
+//! is what a gateway with such a clock does. Modules take spans that saturate at 0, so a bucket stands
+//! still, a dwell or a degraded time lasts longer, and readings count as old, until the clock shows again
+//! what it showed before. The driver's own timers (waits at gates, time limits, ticks) run on simulated
+//! time; what it schedules by the governor's clock, the end of a wait in the queue, it schedules anew.
 
 use super::{Event, Service, StageState, Task};
 use crate::attempts::Phase;
@@ -107,7 +113,6 @@ impl Faults {
     }
 
     /// Whether a provider, by its place in its stage's list, answers nobody.
-    #[allow(dead_code, reason = "asked by stages that call external providers")]
     pub(crate) fn provider_out(&self, stage: StageId, provider: usize) -> bool {
         self.on().any(|what| {
             matches!(what, What::ProviderOut { stage: at, provider: out } if *at == stage && *out == provider)
@@ -298,7 +303,11 @@ impl Service {
                 // Two windows of one kind may overlap: it is back when the last of them is over.
                 let still = self.faults.notices().contains(&lost);
                 if on || !still {
-                    self.governor.notice(self.moment(now), if on { lost } else { back });
+                    let (moment, notice) = (self.moment(now), if on { lost } else { back });
+                    self.governor.notice(moment, notice);
+                    if let Some(shadow) = &mut self.shadow {
+                        shadow.notice(moment, notice);
+                    }
                     self.wake_held(now, calendar);
                     self.pump = true;
                 }
@@ -349,7 +358,7 @@ impl Service {
         match &self.stages[stage.index()] {
             StageState::Slots(slots) => Some(slots.router.fullest()),
             StageState::Batching(batching) => Some(batching.router.fullest()),
-            StageState::Server(_) | StageState::Reranker(_) => None,
+            StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => None,
         }
     }
 
@@ -373,7 +382,7 @@ impl Service {
         for index in 0..self.stages.len() {
             let stage = StageId(index as u16);
             let on_it: Vec<u32> = match &self.stages[index] {
-                StageState::Server(_) => Vec::new(),
+                StageState::Server(_) | StageState::Providers(_) => Vec::new(),
                 StageState::Reranker(reranker) => places(reranker.gpus.iter().map(|gpu| gpu.device), device),
                 StageState::Slots(slots) => places(slots.replicas.iter().map(|r| r.device), device),
                 StageState::Batching(batching) => places(batching.replicas.iter().map(|r| r.device), device),
@@ -440,3 +449,7 @@ fn places(devices: impl Iterator<Item = Option<DeviceId>>, device: DeviceId) -> 
 #[cfg(test)]
 #[path = "faults_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "clock_tests.rs"]
+mod clock_tests;

@@ -30,15 +30,26 @@ impl Service {
         }
         let answer = self.governor.arrived(self.moment(now), &view, &self.signals);
         self.spans.tell(|spans| spans.arrived(now, id, answer, &self.governor));
+        if self.shadow.is_some() {
+            self.shadow_arrived(now, id, answer);
+        }
         match answer {
-            Arrival::Admit => self.start(now, id, ((Level::L1, Reason::Normal), None), true, calendar),
+            Arrival::Admit => {
+                let top_k = self.governor.top_k(self.moment(now), &self.signals);
+                self.start(now, id, ((Level::L1, Reason::Normal), top_k), true, calendar);
+            }
             // Rules and hand-offs need no slot of the executor, nor does a light path without a queue.
             Arrival::Degrade { level, why } => {
-                self.start(now, id, ((level, why), None), level == Level::L2, calendar);
+                let top_k = self.governor.top_k(self.moment(now), &self.signals);
+                self.start(now, id, ((level, why), top_k), level == Level::L2, calendar);
             }
             Arrival::Queue { .. } => {
                 self.executor.measure.queue.set(now, self.governor.queued() as u64);
                 self.pump = true;
+                if self.accounts.notices.is_some() {
+                    let told = self.governor.expected_wait(self.moment(now), id.ticket());
+                    self.attempts[id].told = told.map(Span::from_nanos);
+                }
             }
             Arrival::Reject { why, retry_after_ns } => {
                 self.attempts[id].phase = Phase::Between;
@@ -54,9 +65,13 @@ impl Service {
         {
             let next = self.governor.next(self.moment(now), &self.signals);
             self.spans.tell(|spans| spans.turn(now, next, &self.governor));
+            if self.shadow.is_some() {
+                self.shadow_turn(now, next);
+            }
             match next {
                 Next::Serve(dispatch) => {
                     let id = AttemptId::of(dispatch.ticket);
+                    self.notice_came_true(now, id);
                     self.left_queue(now, id);
                     let at = (dispatch.level, dispatch.why);
                     self.start(now, id, (at, dispatch.top_k), true, calendar);
@@ -90,6 +105,9 @@ impl Service {
         while let Some((ticket, why)) = self.governor.expire(self.moment(now)) {
             let id = AttemptId::of(ticket);
             self.spans.tell(|spans| spans.turn(now, Next::Drop { ticket, why }, &self.governor));
+            if let Some(shadow) = &mut self.shadow {
+                shadow.live(Next::Drop { ticket, why });
+            }
             self.left_queue(now, id);
             self.tasks.push_back(Task::Finish(id, End::RejectedBy(why, None)));
         }
@@ -124,11 +142,16 @@ impl Service {
         (attempt.level, attempt.why) = (endpoint.taken[at.0.index()], at.1);
         attempt.step = 0;
         attempt.phase = Phase::Between;
+        // A path without documents stays without.
+        let top_k = top_k.filter(|_| endpoint.documents > 0);
         attempt.docs = match attempt.level {
             Level::L1 => top_k.unwrap_or(endpoint.documents),
             Level::L2 => top_k.map_or(endpoint.documents_l2, |k| k.min(endpoint.documents_l2)),
             Level::L3 | Level::L4 => 0,
         };
+        if attempt.level == Level::L1 && !self.plan.recall.is_empty() {
+            attempt.kept *= recall(&self.plan.recall, attempt.docs);
+        }
         self.spans.tell(|spans| spans.started(id, attempt));
         if takes_slot {
             attempt.holds_slot = true;
@@ -261,12 +284,19 @@ impl Service {
                     self.tasks.push_back(Task::Proceed(id));
                 }
             }
+            Phase::Waiting(stage) | Phase::Serving(stage)
+                if matches!(self.stages[stage.index()], StageState::Providers(_)) =>
+            {
+                self.provider_timer(now, id, stage, calendar);
+            }
             Phase::Waiting(stage) | Phase::Serving(stage) => {
                 if self.site_of(stage) == Some(Site::LlmCall) {
                     self.meter.now.llm_timeouts += 1;
                 }
                 self.call_ended(now, id, false, true, calendar);
-                if !self.goes_on_without_rerank(now, id, stage) {
+                if self.site_of(stage) == Some(Site::LlmCall) {
+                    self.end_without_model(now, id, End::TimedOut);
+                } else if !self.goes_on_without_rerank(now, id, stage) {
                     self.tasks.push_back(Task::Finish(id, End::TimedOut));
                 }
             }
@@ -321,6 +351,7 @@ impl Service {
 
     /// An attempt enters a stage: it is served, waits, or is turned away.
     fn enter_stage(&mut self, now: Time, id: AttemptId, stage: StageId, calendar: &mut Calendar<Event>) {
+        let asks_model = self.site_of(stage) == Some(Site::LlmCall);
         let attempt = &mut self.attempts[id];
         attempt.entered = now;
         if self.host.as_ref().is_some_and(|host| host.is_down(stage)) {
@@ -333,7 +364,7 @@ impl Service {
         if attempt.arrived >= self.plan.warm {
             self.measure.stages[stage.index()].offered += 1;
         }
-        if matches!(self.stages[stage.index()], StageState::Slots(_) | StageState::Batching(_)) {
+        if asks_model {
             // Of several model calls the last one speaks to the user: its first token counts.
             attempt.first_token = Time::MAX;
         }
@@ -342,6 +373,7 @@ impl Service {
             StageState::Reranker(s) => s.time_limit,
             StageState::Slots(s) => s.time_limit,
             StageState::Batching(s) => s.time_limit,
+            StageState::Providers(_) => None,
         };
         if let Some(limit) = limit {
             attempt.timer = Some(calendar.after(limit, Event::Timer(id)));
@@ -351,17 +383,22 @@ impl Service {
             StageState::Reranker(_) => self.enter_reranker(now, id, stage, calendar),
             StageState::Slots(_) => self.enter_slots(now, id, stage, calendar),
             StageState::Batching(_) => self.enter_batching(now, id, stage, calendar),
+            StageState::Providers(_) => self.enter_providers(now, id, stage, calendar),
         }
     }
 
     /// A stage has no room for the call.
-    pub(super) fn turn_away(&mut self, id: AttemptId, stage: StageId) {
+    pub(super) fn turn_away(&mut self, now: Time, id: AttemptId, stage: StageId) {
         let attempt = &mut self.attempts[id];
         attempt.phase = Phase::Between;
         if attempt.arrived >= self.plan.warm {
             self.measure.stages[stage.index()].turned_away += 1;
         }
-        self.tasks.push_back(Task::Finish(id, End::StageFull(stage.0)));
+        if self.site_of(stage) == Some(Site::LlmCall) {
+            self.end_without_model(now, id, End::StageFull(stage.0));
+        } else {
+            self.tasks.push_back(Task::Finish(id, End::StageFull(stage.0)));
+        }
     }
 
     /// The call's wait at a stage is over and its service begins.
@@ -383,6 +420,7 @@ impl Service {
     /// A call has been served: the attempt goes on.
     #[inline]
     pub(super) fn served(&mut self, now: Time, id: AttemptId, calendar: &mut Calendar<Event>) {
+        self.account_call(id);
         let attempt = &mut self.attempts[id];
         attempt.done = None;
         attempt.phase = Phase::Between;
@@ -400,4 +438,19 @@ impl Service {
         let of_documents = endpoint.tokens_per_document.saturating_mul(u32::from(attempt.docs));
         attempt.view.tokens_in.saturating_add(of_documents)
     }
+}
+
+/// Share of right answers that stay right with so many documents.
+fn recall(points: &[(f64, f64)], documents: u16) -> f32 {
+    let documents = f64::from(documents);
+    let after = points.iter().position(|point| point.0 >= documents);
+    let share = match after {
+        None => points[points.len() - 1].1,
+        Some(0) => points[0].1,
+        Some(index) => {
+            let ((from, low), (to, high)) = (points[index - 1], points[index]);
+            low + (high - low) * (documents - from) / (to - from)
+        }
+    };
+    share as f32
 }

@@ -55,7 +55,7 @@ impl Service {
                     busy += batching.running;
                     capacity += measure.capacity;
                 }
-                StageState::Server(_) | StageState::Reranker(_) => {}
+                StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => {}
             }
         }
         (capacity > 0).then(|| busy as f64 / capacity as f64)
@@ -66,6 +66,7 @@ impl Service {
         let engines = self.stages.iter().map(|state| match state {
             StageState::Slots(slots) => u64::from(slots.line.len()),
             StageState::Batching(batching) => batching.waiting,
+            StageState::Providers(providers) => providers.waiting.len() as u64,
             StageState::Server(_) | StageState::Reranker(_) => 0,
         });
         engines.sum()
@@ -103,6 +104,21 @@ impl Service {
         set(SignalKind::LatencyP95, shares.latency_p95_s);
         set(SignalKind::ArrivalRate, Some(shares.arrival_rate_per_s));
         set(SignalKind::LlmTimeouts, Some(shares.llm_timeouts));
+        set(SignalKind::CacheHitRate, shares.cache_hit_rate);
+        if self.plan.reads {
+            let waits = |queue| Some(self.governor.queue_len(queue) as f64);
+            set(SignalKind::StoreLatency, shares.store_latency_s);
+            set(SignalKind::L3Share, shares.l3_share);
+            set(SignalKind::Csat, shares.csat);
+            set(SignalKind::QueueHigh, waits(0));
+            set(SignalKind::QueueStandard, waits(1));
+            set(SignalKind::QueueDegraded, waits(2));
+            set(SignalKind::TtftP95, shares.ttft_p95_s);
+            set(SignalKind::InFlight, Some(f64::from(self.executor.busy)));
+        }
+        if self.counts(now) && now <= self.plan.end {
+            self.accounts.control.sampled(&reading);
+        }
         match self.faults.metering() {
             Metering::Live => self.meter.shown = reading.values,
             Metering::Frozen => reading.values = self.meter.shown,
@@ -120,7 +136,11 @@ impl Service {
     /// A reading arrives at the gateway.
     pub(super) fn deliver(&mut self, now: Time) {
         if let Some(reading) = self.meter.in_transit.pop_front() {
-            self.signals.deliver(self.moment(now), &reading);
+            let moment = self.moment(now);
+            self.signals.deliver(moment, &reading);
+            if let Some(shadow) = &mut self.shadow {
+                shadow.deliver(moment, &reading);
+            }
             self.pump = true;
         }
     }
@@ -128,9 +148,12 @@ impl Service {
     /// The feedback loops run.
     pub(super) fn tick(&mut self, now: Time, calendar: &mut Calendar<Event>) {
         self.governor.tick(self.moment(now), &self.signals, &mut self.ticked);
-        if self.counts(now) {
+        let counts = self.counts(now);
+        if counts {
             self.measure.commands += self.ticked.commands.len() as u64;
         }
+        self.accounts.control.ticked(counts, self.governor.levels_now(), &self.ticked.commands);
+        self.accounts.alerts.add(now, &self.ticked.alerts);
         self.mark_ticked(now);
         self.ticked.clear();
         self.wake_held(now, calendar);

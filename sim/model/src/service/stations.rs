@@ -1,5 +1,6 @@
 //! Server stations and the reranker, as stages of the service.
 
+use super::roles::Follows;
 use super::{Event, Service, StageState, Task};
 use crate::attempts::{Attempt, Attempts, Phase};
 use crate::clients::birth::purpose;
@@ -55,7 +56,7 @@ impl Service {
             let waiting = u64::from(server.line.len());
             self.measure.stages[stage.index()].queue.set(now, waiting);
         } else {
-            self.turn_away(id, stage);
+            self.turn_away(now, id, stage);
         }
     }
 
@@ -99,10 +100,14 @@ impl Service {
         stage: StageId,
         calendar: &mut Calendar<Event>,
     ) {
-        if self.server(stage).retrieves {
-            self.attempts[id].retrieved = true;
+        match self.play_role(now, id, stage) {
+            Follows::NextStage => self.served(now, id, calendar),
+            Follows::AnotherPath => {
+                self.served(now, id, calendar);
+                self.attempts[id].step = 0;
+            }
+            Follows::Nothing => {}
         }
-        self.served(now, id, calendar);
         self.free_server(now, stage, calendar);
     }
 
@@ -116,7 +121,7 @@ impl Service {
         let (step, docs) = (self.attempts[id].step, self.attempts[id].docs.max(1));
         let reranker = self.reranker(stage);
         if reranker.line.len() >= reranker.max_queue && reranker.idle.is_empty() {
-            self.turn_away(id, stage);
+            self.turn_away(now, id, stage);
             return;
         }
         reranker.line.push(id, step);
@@ -198,18 +203,22 @@ impl Service {
         let mut held = 0.0;
         if let Some(device) = device {
             let memory = &mut self.devices[device.0 as usize];
-            if !memory.fits(now, workspace) {
+            if memory.fits(now, workspace) {
+                held = workspace;
+            } else {
                 memory.failures += 1;
                 self.measure.out_of_memory += 1;
-                self.fail_batch(now, stage, gpu, batch, calendar);
-                return;
+                // The GPU is busy with the attempt: were it idle at once, one full device would draw the
+                // whole line and fail it.
+                docs = 0;
+                self.fail_batch(now, &mut batch, calendar);
             }
+            let memory = &mut self.devices[device.0 as usize];
             if memory.llm_busy > 0 {
                 slowdown *= memory.interference;
             }
             memory.rerank_busy += 1;
-            memory.take(now, workspace, 0.0);
-            held = workspace;
+            memory.take(now, held, 0.0);
             self.watch_memory(now, device, calendar);
         }
         let reranker = self.reranker(stage);
@@ -220,26 +229,13 @@ impl Service {
         reranker.gpus[gpu as usize].done = Some(done);
     }
 
-    /// A batch for which there is no memory: its calls fail, its GPU is idle again.
-    fn fail_batch(
-        &mut self,
-        now: Time,
-        stage: StageId,
-        gpu: u32,
-        mut batch: Vec<(AttemptId, u8)>,
-        calendar: &mut Calendar<Event>,
-    ) {
-        for &(id, _) in &batch {
+    /// A batch for which there is no memory: its calls fail.
+    fn fail_batch(&mut self, now: Time, batch: &mut Vec<(AttemptId, u8)>, calendar: &mut Calendar<Event>) {
+        for (id, _) in batch.drain(..) {
             self.call_ended(now, id, false, false, calendar);
             self.attempts[id].phase = Phase::Between;
             self.tasks.push_back(Task::Finish(id, End::Failed(Failure::OutOfMemory)));
         }
-        batch.clear();
-        let reranker = self.reranker(stage);
-        reranker.gpus[gpu as usize].batch = batch;
-        reranker.idle.push_back(gpu);
-        let busy = reranker.busy();
-        self.measure.stages[stage.index()].busy.set(now, busy);
     }
 
     /// A rerank GPU is lost, and its batch with it; or it is back.

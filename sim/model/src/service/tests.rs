@@ -189,6 +189,21 @@ fn batches_wait_until_they_are_full_or_due() {
 }
 
 #[test]
+fn a_batch_that_finds_no_memory_takes_its_base_time() {
+    // Every batch fails, 50 of them a second: were the GPU idle at once, it would fail all 200 calls.
+    let small = [
+        "workload.sources.crowd.rate_per_s=200",
+        "stages.rerank.device=\"gpu\"",
+        "stages.rerank.workspace_per_document_gb=1",
+        "devices.gpu={ count = 1, memory_gb = 20 }",
+    ];
+    let full = run(RERANK, &small);
+    let failed = metric(&full, "out_of_memory");
+    assert!((failed - 580.0 * 50.0).abs() <= 1.0, "{failed}");
+    assert_eq!(full.ledger.answered.total(), 0);
+}
+
+#[test]
 fn a_rerank_call_that_takes_too_long_may_go_on_with_the_order_of_the_retrieval() {
     // 20 per second ask for a GPU that serves 8.33: what waits longer than the limit goes on without.
     let limit = "stages.rerank.time_limit_s=0.5";
@@ -240,6 +255,18 @@ fn clients_try_again_but_never_with_writes() {
     assert!(metric(&again, "attempts_per_request") > 1.5);
     assert!(metric(&again, "error_rate") < metric(&once, "error_rate"));
     assert_eq!(write.digest, once.digest);
+}
+
+#[test]
+fn clients_may_leave_broken_answers_alone() {
+    let broken = ["stages.llm.memory.per_call_gb=1.3", "run.drain_s=60"];
+    let [gb, drain] = broken;
+    let plain = run(MEMORY, &broken);
+    let again = run(MEMORY, &[gb, drain, "workload.retries={ at_most = 2, base_s = 1 }"]);
+    let only_refusals =
+        run(MEMORY, &[gb, drain, "workload.retries={ at_most = 2, base_s = 1, after_failures = false }"]);
+    assert!(metric(&again, "attempts_per_request") > 1.0);
+    assert_eq!(only_refusals.digest, plain.digest);
 }
 
 #[test]

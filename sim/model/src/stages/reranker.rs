@@ -2,6 +2,7 @@
 //!
 //! A batch takes the waiting calls in order while their documents fit. It starts when it is full, or
 //! when its first call has waited `max_wait_ms`; with no wait allowed, at once with whatever is there.
+//! A batch that finds no memory fails; its GPU is busy with it for the time of a batch without documents.
 
 use super::WaitingLine;
 use crate::ids::{AttemptId, DeviceId};
