@@ -9,6 +9,7 @@ mod decide;
 mod fallback;
 mod gateway;
 mod given;
+mod loops;
 mod providers;
 mod simulated;
 mod weighted_bucket;
