@@ -64,6 +64,55 @@ const FEEDBACK: &str = "
     profile = [[0, 40], [43200, 200]]
     sets = { parameter = 'admission.rate.rate_per_s', per_rate = 1e9, least = 1, most = 1e9 }
 ";
+/// Every admission module, each too wide to refuse anybody.
+const ADMISSION: &str = "
+    [admission.fixed]
+    kind = 'fixed_rate'
+    key = 'user'
+    limit = 1000000
+    [admission.window]
+    kind = 'token_window'
+    quota = 1000000000000
+    [admission.user_window]
+    kind = 'token_window'
+    key = 'user'
+    quota = 1000000000000
+    [admission.frequency]
+    kind = 'user_frequency'
+    limit = 10000
+    window_s = 0.001
+    [admission.classes]
+    kind = 'priority_buckets'
+    rate_per_s = 1e9
+    [admission.limit]
+    kind = 'adaptive_concurrency'
+    law = { kind = 'aimd' }
+    initial = 1000000
+    most = 1000000
+    [admission.shed]
+    kind = 'load_shed'
+    signal = 'vram'
+    from = 0.9
+    to = 1
+    [admission.learning]
+    kind = 'adaptive_concurrency'
+    place = 'llm_call'
+    law = { kind = 'gradient' }
+    initial = 1000000
+    most = 1000000
+    [admission.paced]
+    kind = 'paced'
+    place = 'llm_call'
+    rate_per_s = 1e9
+";
+/// Apart, because it looks at all that are in flight.
+const EARLY: &str = "
+    [admission.early]
+    kind = 'early_rejection'
+    decode_at_once = 100000
+    prefill_ms_per_token = 0.1
+    decode_ms_per_token = 10
+";
 
 fn main() {
     let cases = [
@@ -77,9 +126,11 @@ fn main() {
         ("levels", format!("[queue]\nkind = 'fifo'\n{LEVELS}")),
         ("rerank guard", RERANK.to_owned()),
         ("llm gate", LLM.to_owned()),
+        ("early rejection", format!("{FIFO}{EARLY}")),
+        ("every admission module", format!("{BUCKETS}{ADMISSION}{LLM}{FIFO}")),
         ("shop peak", format!("{BUCKETS}{FIFO}{LEVELS}{RERANK}")),
         ("shop peak, priority, llm gate", format!("{BUCKETS}{LLM}{PRIORITY}{LEVELS}{RERANK}")),
-        ("every module on", format!("{BUCKETS}{LLM}{SEMANTIC}{LEVELS}{RERANK}{FEEDBACK}")),
+        ("every module on", format!("{BUCKETS}{ADMISSION}{LLM}{SEMANTIC}{LEVELS}{RERANK}{FEEDBACK}")),
     ];
     println!("{:<32}{:>14}", "policy", "ns per request");
     for (name, file) in cases {
@@ -88,7 +139,7 @@ fn main() {
         let best = (0..3).map(|_| ns_per_request(&policy)).fold(f64::INFINITY, f64::min);
         println!("{name:<32}{best:>14.1}");
     }
-    let file = format!("{BUCKETS}{LLM}{SEMANTIC}{LEVELS}{RERANK}{FEEDBACK}");
+    let file = format!("{BUCKETS}{ADMISSION}{LLM}{SEMANTIC}{LEVELS}{RERANK}{FEEDBACK}");
     let policy: Policy = toml::from_str(&file).expect("the benchmark's own file");
     println!("\n{:<32}{:>14}", "ticks of every module", "ns per tick");
     for (name, manual) in [("with commands", false), ("without commands", true)] {
@@ -132,6 +183,8 @@ fn ns_per_request(policy: &Policy) -> f64 {
             tier: (n % 7) as u8,
             urgent: n % 11 == 0,
             service_keyword: n % 3 == 0,
+            tokens_in: (n % 1000) as u32,
+            tokens_out_estimate: 200,
             ..RequestView::new(ticket)
         };
         let served = match black_box(governor.arrived(now, &request, &signals)) {

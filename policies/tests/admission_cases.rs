@@ -111,7 +111,7 @@ fn h1_to_h3_priority_buckets() {
 #[test]
 fn n01_and_n24_reservation_on_entry() {
     let file = "[admission.quota]\nkind = 'token_window'\nquota = 100\n";
-    let passed = |file: &str, tokens: &[u32]| {
+    let come_in = |file: &str, tokens: &[u32]| {
         let mut governor = governor(file);
         let mut passed = Vec::new();
         for (slot, &tokens) in (0..).zip(tokens) {
@@ -119,13 +119,15 @@ fn n01_and_n24_reservation_on_entry() {
                 passed.push((slot, tokens));
             }
         }
-        passed.iter().for_each(|&(slot, tokens)| answered(&mut governor, S, slot, tokens));
+        for &(slot, tokens) in &passed {
+            answered(&mut governor, S, slot, tokens);
+        }
         (passed.len(), passed.iter().map(|&(_, tokens)| tokens).sum::<u32>())
     };
     let wrong = format!("{file}charge = 'on_end'\n");
-    let five = [58, 80, 175, 175, 175];
-    assert_eq!((passed(&wrong, &five), passed(file, &five)), ((5, 663), (1, 58)));
-    assert_eq!((passed(&wrong, &[200; 100]), passed(file, &[200; 100])), ((100, 20_000), (0, 0)));
+    let crowd = [58, 80, 175, 175, 175];
+    assert_eq!((come_in(&wrong, &crowd), come_in(file, &crowd)), ((5, 663), (1, 58)));
+    assert_eq!((come_in(&wrong, &[200; 100]), come_in(file, &[200; 100])), ((100, 20_000), (0, 0)));
 }
 
 #[test]

@@ -113,10 +113,10 @@ impl Limiter for State {
 
     fn ask(&mut self, now: Moment, key: u64, request: &RequestView, _: &Signals) -> Verdict {
         let p = &self.parameters;
-        let prefill_s = p.prefill_s + p.prefill_ms_per_token * 1e-3 * f64::from(request.tokens_in);
-        let decode_s = p.decode_ms_per_token * 1e-3 * f64::from(request.tokens_out_estimate);
-        let decodes = now.after(nanos(prefill_s));
-        let ends = decodes.after(nanos(decode_s));
+        let before_s = p.prefill_s + p.prefill_ms_per_token * 1e-3 * f64::from(request.tokens_in);
+        let answer_s = p.decode_ms_per_token * 1e-3 * f64::from(request.tokens_out_estimate);
+        let decodes = now.after(nanos(before_s));
+        let ends = decodes.after(nanos(answer_s));
         let then = match p.rule {
             Rule::Predicted => decodes,
             Rule::Present => now,

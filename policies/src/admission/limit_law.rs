@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Most latencies that a window keeps; of more answers only the newest so many count.
-const MOST_SAMPLES: usize = 1000;
+const MOST_SAMPLES: usize = 256;
 /// Within what the gradient is held.
 const GRADIENTS: [f64; 2] = [0.5, 2.0];
 
@@ -66,7 +66,7 @@ pub enum LimitLaw {
         measure_every_s: f64,
         /// How many answers a measurement takes.
         #[serde(default = "fifty")]
-        #[schemars(range(min = 1, max = 1_000))]
+        #[schemars(range(min = 1, max = 256))]
         measure_requests: u32,
         /// The limit during a measurement.
         #[serde(default = "three")]
@@ -146,12 +146,11 @@ enum Phase {
 
 impl Law {
     pub(crate) fn new(law: &LimitLaw, initial: u32, bounds: Bounds) -> Self {
-        let phase = match law {
-            LimitLaw::Aimd { .. } => Phase::Cut(Moment::ZERO),
-            LimitLaw::Gradient { .. } => Phase::Measuring(Moment::ZERO),
+        let (phase, samples) = match law {
+            LimitLaw::Aimd { .. } => (Phase::Cut(Moment::ZERO), Vec::new()),
+            LimitLaw::Gradient { .. } => (Phase::Measuring(Moment::ZERO), Vec::with_capacity(MOST_SAMPLES)),
         };
         let limit = f64::from(initial);
-        let samples = Vec::new();
         let mut fresh =
             Self { limit, in_force: 0, phase, samples, seen: 0, least_ns: 1, heard: Moment::ZERO };
         fresh.settle(law, bounds);

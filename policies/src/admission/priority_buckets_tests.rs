@@ -60,7 +60,9 @@ fn h2_the_third_acquisition_makes_the_cut() {
     let small = PriorityBuckets { rate_per_s: 10.0, ..published() };
     let taken = |before: &[u8]| {
         let mut state = State::new(&small);
-        before.iter().for_each(|&class| assert_eq!(ask(&mut state, 0, class), Verdict::Pass));
+        for &class in before {
+            assert_eq!(ask(&mut state, 0, class), Verdict::Pass);
+        }
         (0..100).filter(|_| ask(&mut state, 100 * S, 2) == Verdict::Pass).count()
     };
     // A full bucket of 10, of which the first three cut the rest to 7 of 8 ...

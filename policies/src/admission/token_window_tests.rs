@@ -166,21 +166,18 @@ fn crowd(shared_window: bool, tokens_per_s: [u32; 2]) -> (Option<u64>, u64) {
         for fifth in 0..5 {
             let n = (second * 5 + fifth) as u32;
             let now = second * S + fifth * (S / 5);
-            match ask(&mut state, now, n % 1000, tokens) {
-                Verdict::Hold => {
-                    end(&mut state, now, n % 1000, answered(tokens));
-                    used.push((now, u64::from(tokens)));
-                    if let Some(since) = blocked_since.take() {
-                        longest_s = longest_s.max((now - since) / S);
-                    }
+            if ask(&mut state, now, n % 1000, tokens) == Verdict::Hold {
+                end(&mut state, now, n % 1000, answered(tokens));
+                used.push((now, u64::from(tokens)));
+                if let Some(since) = blocked_since.take() {
+                    longest_s = longest_s.max((now - since) / S);
                 }
-                _ => {
-                    blocked_since.get_or_insert(now);
-                    blocked_at.get_or_insert_with(|| {
-                        used.iter().filter(|(at, _)| at / MINUTE == now / MINUTE).map(|(_, used)| used).sum()
-                    });
-                }
+                continue;
             }
+            blocked_since.get_or_insert(now);
+            blocked_at.get_or_insert_with(|| {
+                used.iter().filter(|(at, _)| at / MINUTE == now / MINUTE).map(|(_, used)| used).sum()
+            });
         }
     }
     (blocked_at, longest_s)

@@ -149,9 +149,10 @@ impl State {
         Refusal { keep: Some(self.parameters.keep), ..Refusal::new(why, found, threshold) }
     }
 
-    /// The p95 (nearest rank) of the latencies held, in seconds; for the explanation.
-    fn p95_s(&self) -> f64 {
-        let mut sorted: Vec<u64> = self.latencies.iter().copied().collect();
+    /// The p95 (nearest rank) of the latencies held, in seconds; for the explanation. Their order is lost:
+    /// the guard closes now, and they are forgotten before it opens.
+    fn p95_s(&mut self) -> f64 {
+        let sorted = self.latencies.make_contiguous();
         sorted.sort_unstable();
         let rank = (95 * sorted.len()).div_ceil(100);
         sorted.get(rank.saturating_sub(1)).map_or(0.0, |&latency| seconds(latency))

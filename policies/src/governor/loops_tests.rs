@@ -1,4 +1,4 @@
-//! The feedback loops, the published cases among them: C3, C4, C6, A1, A2, Q7, H3, H5, H7.
+//! The feedback loops, the published cases among them: C1 to C4, C6, A1, A2, Q7, H3, H5, H7.
 
 use super::*;
 use crate::signal::SignalKind;
@@ -106,6 +106,27 @@ fn a_command_is_in_force_when_it_is_reported() {
     };
     // The burst of 10, then 20 a second.
     assert_eq!([admitted(&mut bench, 100 * MS), admitted(&mut bench, 350 * MS)], [10, 5]);
+}
+
+#[test]
+fn c1_and_c2_as_published() {
+    let file = "[queue]\nkind = 'semantic'\n[feedback]\npresets = ['c1', 'c2']\n";
+    let given = |signals: [(SignalKind, f64); 3]| {
+        let mut bench = Bench::new(file);
+        for (kind, value) in signals {
+            bench.show(0, kind, value);
+        }
+        bench.run(100..5000);
+        let given = bench.commands.iter().map(|(_, command)| (command.parameter.clone(), command.value));
+        given.collect::<Vec<_>>()
+    };
+    let signals =
+        |vram, high, l3| [(SignalKind::Vram, vram), (SignalKind::QueueHigh, high), (SignalKind::L3Share, l3)];
+    assert_eq!(given(signals(0.951, 49.0, 0.05)), [("queue.l1_score_at_least".to_owned(), 0.7)]);
+    assert_eq!(given(signals(0.99, 201.0, 0.099)), [("queue.weights.degraded".to_owned(), 0.6)]);
+    for nothing in [(0.95, 49.0, 0.0), (0.99, 50.0, 0.0), (0.5, 200.0, 0.0), (0.5, 500.0, 0.1)] {
+        assert_eq!(given(signals(nothing.0, nothing.1, nothing.2)), []);
+    }
 }
 
 #[test]

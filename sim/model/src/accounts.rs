@@ -9,7 +9,7 @@ pub(crate) mod notices;
 
 use crate::attempts::{Question, Request};
 use crate::measure::Ended;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Stage};
 use forebay_engine::Time;
 use forebay_policies::{Level, Policy, RequestView};
 
@@ -20,6 +20,8 @@ pub(crate) struct Accounts {
     pub(crate) control: control::Control,
     pub(crate) alerts: alerts::AlertLog,
     pub(crate) notices: Option<notices::Notices>,
+    /// Rules with a knowledge base tell themselves what they do not match.
+    rules_tell: bool,
 }
 
 impl Accounts {
@@ -30,6 +32,10 @@ impl Accounts {
             control: control::Control::new(policy),
             alerts: alerts::AlertLog::new(policy, scenario.workload.classes.len()),
             notices: scenario.gateway.wait_notice.then(notices::Notices::default),
+            rules_tell: scenario.stages.values().any(|stage| match stage {
+                Stage::Rules(rules) => rules.knowledge_base.is_some(),
+                _ => false,
+            }),
         }
     }
 
@@ -44,7 +50,7 @@ impl Accounts {
     ) -> Option<f64> {
         let answered = ended.end == crate::outcome::End::Answered;
         let matched = request.question == Question::Faq;
-        if !matched && (!answered || ended.level == Level::L3) {
+        if !self.rules_tell && !matched && (!answered || ended.level == Level::L3) {
             self.alerts.unmatched(now, request.class);
         }
         self.money.as_mut().and_then(|money| money.ended(request, view, ended))

@@ -36,14 +36,15 @@ pub struct Point {
 /// More marks than this are not kept: a gateway that is killed every second would leave one for each.
 const MOST_MARKS: usize = 10_000;
 
-/// Something that began or ended: a fault, or a process that was killed.
+/// Something that began or ended: a fault, a process that was killed, an alert; or a command of a feedback
+/// loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mark {
     /// When, seconds.
     pub at_s: f64,
-    /// What, as a scenario writes its kind: `gpu_lost`, `gateway_killed`.
+    /// What, as a scenario writes its kind: `gpu_lost`, `gateway_killed`; or `alert`, `command`.
     pub what: String,
-    /// Which: the fault's name, or the process's.
+    /// Which: the fault's name, the process's, the alert's; of a command the parameter and its new value.
     pub name: String,
     /// It began; else it ended.
     pub on: bool,
@@ -75,6 +76,11 @@ impl Timeline {
             let mark = Mark { at_s: at.as_secs_f64(), what: what.to_owned(), name: name.to_owned(), on };
             self.marks.push(mark);
         }
+    }
+
+    /// Whether a command may leave a mark: a loop that oscillates must not crowd out the faults.
+    pub(crate) fn takes_commands(&self) -> bool {
+        self.marks.len() < MOST_MARKS / 2
     }
 
     #[inline]

@@ -193,7 +193,7 @@ impl Driver {
             }
             (6..=8, Stage::Calling(site)) => {
                 let latency_ns = u64::from(deed.seed) * MS;
-                let (ok, timed_out) = (deed.seed % 16 != 0, deed.seed > 250);
+                let (ok, timed_out) = (!deed.seed.is_multiple_of(16), deed.seed > 250);
                 let tokens = ok.then_some(u32::from(deed.seed) * 8);
                 let end = CallEnd { ticket, site, latency_ns, ok, timed_out, tokens };
                 self.governor.ended(self.now, &end);

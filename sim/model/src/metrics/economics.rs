@@ -38,7 +38,9 @@ pub(super) fn total(sheet: &mut Sheet, service: &Service, loaded: &Loaded) {
     let currency = money.map_or("", |money| money.economics.currency.as_str());
     let priced = money.filter(|money| money.has_prices());
     let agents = priced.map(|money| {
-        let minutes = money.handed_over as f64 * money.economics.handoff_agent_s / 60.0;
+        // Where agents are part of the service their time is measured.
+        let stated = money.handed_over as f64 * money.economics.handoff_agent_s / 60.0;
+        let minutes = super::of_stages::agent_minutes(service).unwrap_or(stated);
         minutes * money.economics.agent_per_min
     });
     let calls = priced.map(|money| money.calls);

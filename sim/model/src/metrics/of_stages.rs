@@ -50,6 +50,15 @@ pub(super) fn total(sheet: &mut Sheet, service: &Service) {
     sheet.maybe("cost_providers", "", cost, "no provider of the scenario has a price");
 }
 
+/// Time that agents spent on hand-offs, minutes; `None`: the scenario has no agents.
+pub(super) fn agent_minutes(service: &Service) -> Option<f64> {
+    let desks = service.stages.iter().filter_map(|state| match role(state) {
+        Role::Desk(desk) => Some(desk.measure.handling_s / 60.0),
+        _ => None,
+    });
+    desks.reduce(|sum, minutes| sum + minutes)
+}
+
 /// Adds what a stage measured by itself to its metrics.
 pub(super) fn own(sheet: &mut Sheet, state: &StageState, loaded: &Loaded) {
     match role(state) {

@@ -1,5 +1,6 @@
 //! How many replicas of an LLM stage run: fixed, on demand, by timetable, or by forecast.
 
+use super::{LlmBatching, LlmSlots};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +90,20 @@ impl Autoscale {
             }
         }
         Some(most.max(now))
+    }
+}
+
+impl LlmSlots {
+    /// Replicas that there can be at once.
+    pub fn places(&self) -> u32 {
+        self.autoscale.as_ref().map_or(self.replicas, |scale| scale.most.max(self.replicas))
+    }
+}
+
+impl LlmBatching {
+    /// Replicas that there can be at once.
+    pub fn places(&self) -> u32 {
+        self.autoscale.as_ref().map_or(self.replicas, |scale| scale.most.max(self.replicas))
     }
 }
 

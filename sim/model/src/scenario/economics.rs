@@ -16,7 +16,8 @@ pub struct Economics {
     /// Price of a minute of an agent's time.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub agent_per_min: f64,
-    /// Time that an agent spends on each request that is handed over at L4, seconds.
+    /// Time that an agent spends on each request that is handed over at L4, seconds, where no stage of kind
+    /// `agents` measures it.
     #[schemars(range(min = 0.0, max = 86_400.0))]
     pub handoff_agent_s: f64,
     /// Price of an hour of one GPU. A device is paid for as long as it is there; an autoscaled one as

@@ -3,6 +3,7 @@
 //! A fault is a table of its own, `[faults.<name>]`, instead of a field of what it hits: one scenario can
 //! then be run with and without it, and a list of incidents reads as one.
 
+use super::Stage;
 use forebay_engine::Dist;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -122,7 +123,7 @@ pub enum Fault {
         #[serde(default)]
         stop: bool,
     },
-    /// The knowledge base is behind: rules have no right answer to a question that nobody asked before.
+    /// The knowledge base of the rules is what it was at the start of the run, and as old as that.
     KnowledgeBaseStale {
         /// When it begins, seconds.
         #[schemars(range(min = 0.0, max = 31_536_000.0))]
@@ -214,6 +215,40 @@ impl Fault {
             Self::KnowledgeBaseStale { .. } => "knowledge_base_stale",
             Self::ClockStep { .. } => "clock_step",
             Self::NetworkDelay { .. } => "network_delay",
+        }
+    }
+}
+
+impl Stage {
+    /// Names of the external providers that the stage calls, in their order.
+    pub(crate) fn providers(&self) -> Vec<&str> {
+        match self {
+            Self::Server(_)
+            | Self::Embedder(_)
+            | Self::Rules(_)
+            | Self::VectorStore(_)
+            | Self::Reranker(_)
+            | Self::LlmSlots(_)
+            | Self::LlmBatching(_)
+            | Self::SemanticCache(_)
+            | Self::Agents(_) => Vec::new(),
+            Self::Providers(stage) => stage.providers.keys().map(String::as_str).collect(),
+        }
+    }
+
+    /// The device group that it names.
+    pub(crate) fn device(&self) -> Option<&str> {
+        match self {
+            Self::Reranker(reranker) => reranker.device.as_deref(),
+            Self::LlmSlots(slots) => slots.memory.as_ref().map(|memory| memory.device.as_str()),
+            Self::LlmBatching(batching) => batching.device.as_deref(),
+            Self::Server(_)
+            | Self::Embedder(_)
+            | Self::Rules(_)
+            | Self::VectorStore(_)
+            | Self::Providers(_)
+            | Self::SemanticCache(_)
+            | Self::Agents(_) => None,
         }
     }
 }

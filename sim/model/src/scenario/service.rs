@@ -431,53 +431,7 @@ fn engine_share() -> f64 {
     0.9
 }
 
-impl Stage {
-    /// Names of the external providers that the stage calls, in their order.
-    pub(crate) fn providers(&self) -> Vec<&str> {
-        match self {
-            Self::Server(_)
-            | Self::Embedder(_)
-            | Self::Rules(_)
-            | Self::VectorStore(_)
-            | Self::Reranker(_)
-            | Self::LlmSlots(_)
-            | Self::LlmBatching(_)
-            | Self::SemanticCache(_)
-            | Self::Agents(_) => Vec::new(),
-            Self::Providers(stage) => stage.providers.keys().map(String::as_str).collect(),
-        }
-    }
-
-    /// The device group that it names.
-    pub(crate) fn device(&self) -> Option<&str> {
-        match self {
-            Self::Reranker(reranker) => reranker.device.as_deref(),
-            Self::LlmSlots(slots) => slots.memory.as_ref().map(|memory| memory.device.as_str()),
-            Self::LlmBatching(batching) => batching.device.as_deref(),
-            Self::Server(_)
-            | Self::Embedder(_)
-            | Self::Rules(_)
-            | Self::VectorStore(_)
-            | Self::Providers(_)
-            | Self::SemanticCache(_)
-            | Self::Agents(_) => None,
-        }
-    }
-}
-
-impl LlmSlots {
-    /// Replicas that there can be at once.
-    pub fn places(&self) -> u32 {
-        self.autoscale.as_ref().map_or(self.replicas, |scale| scale.most.max(self.replicas))
-    }
-}
-
 impl LlmBatching {
-    /// Replicas that there can be at once.
-    pub fn places(&self) -> u32 {
-        self.autoscale.as_ref().map_or(self.replicas, |scale| scale.most.max(self.replicas))
-    }
-
     /// The engine's full configuration: what the stage says, and its calibration for the rest.
     ///
     /// # Errors

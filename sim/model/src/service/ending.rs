@@ -292,9 +292,6 @@ impl Service {
 
     /// Whether an answer at this level is right: the request's luck against the level's quality.
     pub(super) fn is_right(&self, request: &Request, level: Level, rerank_skipped: bool, kept: f32) -> bool {
-        if level == Level::L3 && request.question == Question::New && self.faults.knowledge_base_stale() {
-            return false;
-        }
         let quality = &self.plan.quality[level.index()];
         let mut share = match request.question {
             Question::Faq => quality.faq,

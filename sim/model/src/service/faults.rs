@@ -449,3 +449,7 @@ fn places(devices: impl Iterator<Item = Option<DeviceId>>, device: DeviceId) -> 
 #[cfg(test)]
 #[path = "faults_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "clock_tests.rs"]
+mod clock_tests;

@@ -154,6 +154,7 @@ impl Service {
         }
         self.accounts.control.ticked(counts, self.governor.levels_now(), &self.ticked.commands);
         self.accounts.alerts.add(now, &self.ticked.alerts);
+        self.mark_ticked(now);
         self.ticked.clear();
         self.wake_held(now, calendar);
         self.pump = true;
@@ -161,6 +162,25 @@ impl Service {
             && !self.is_over(now)
         {
             calendar.after(forebay_engine::Span::from_nanos(period), Event::Tick);
+        }
+    }
+
+    /// What a tick brought leaves its marks.
+    fn mark_ticked(&mut self, now: Time) {
+        for command in &self.ticked.commands {
+            if self.timeline.takes_commands() {
+                let name = format!("{} = {}", command.parameter, command.value);
+                self.timeline.mark(now, "command", &name, true);
+            }
+        }
+        if self.ticked.alerts.is_empty() {
+            return;
+        }
+        let rules = self.governor.policy().feedback.alert_rules();
+        for alert in &self.ticked.alerts {
+            if let Some((name, _)) = rules.get(usize::from(alert.rule)) {
+                self.timeline.mark(now, "alert", name, true);
+            }
         }
     }
 
@@ -226,3 +246,7 @@ impl Service {
         self.measure.in_system_closed = Some((in_system.mean(now), in_system.variance(now)));
     }
 }
+
+#[cfg(test)]
+#[path = "signals_tests.rs"]
+mod tests;

@@ -5,7 +5,8 @@ mod words;
 
 use super::{Followed, Origin};
 use crate::show::seconds;
-use forebay_model::spans::{AttemptSpans, How, PlaceKind, RequestSpans};
+use forebay_model::spans::{Answer, AttemptSpans, Decision, How, PlaceKind, RequestSpans};
+use forebay_policies::Level;
 use serde::Serialize;
 use words::{business_class, decided, place, spent};
 
@@ -85,7 +86,9 @@ fn of_attempt(request: &RequestSpans, attempt: &AttemptSpans) -> Vec<String> {
     let mut add = |at_ns, rank, words| lines.push(Line { at_ns, rank, words });
     // A decision sends the attempt to the place where its next span begins.
     for decision in &attempt.decisions {
-        add(decision.at_ns, 0, decided(decision));
+        let mut words = decided(decision);
+        words.extend(detour(decision, attempt));
+        add(decision.at_ns, 0, words);
     }
     for note in &attempt.notes {
         add(note.at_ns, 1, vec![note.what.clone()]);
@@ -108,6 +111,14 @@ fn of_attempt(request: &RequestSpans, attempt: &AttemptSpans) -> Vec<String> {
         }
     }
     out
+}
+
+/// That it takes the path of another level than was decided, where the endpoint has none at that one.
+fn detour(decision: &Decision, attempt: &AttemptSpans) -> Option<String> {
+    let (decided, taken) = (decision.level?, attempt.level?);
+    let differs = decision.answer == Answer::Serve && decided != taken;
+    let name = |level: Level| level.name().to_uppercase();
+    differs.then(|| format!("there is no path at {}: it takes that of {}", name(decided), name(taken)))
 }
 
 /// Where the time of the person who asked went, in the order in which the places were first seen.

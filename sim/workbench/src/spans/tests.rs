@@ -38,7 +38,8 @@ fn nothing_is_lost_in_the_file() {
     // Other programs may add events of their own.
     let more = text.replacen("[\n", "[\n{\"name\":\"mark\",\"ph\":\"i\",\"ts\":1},\n", 1);
     assert_eq!(parse(&more).unwrap(), followed);
-    for broken in [text.replacen("request\"", "span\"", 1), text.replace("born_ns", "b"), "{}".to_owned()] {
+    let astray = text.replacen("\"cat\":\"request\"", "\"cat\":\"span\"", 1);
+    for broken in [astray, text.replace("born_ns", "b"), "{}".to_owned()] {
         assert!(parse(&broken).is_err());
     }
 }
@@ -122,4 +123,40 @@ fn a_story_accounts_for_all_the_time() {
         abandoned += usize::from(told.story[1].starts_with("abandoned after 400 ms"));
     }
     assert!((10..190).contains(&abandoned), "{abandoned}");
+}
+
+#[test]
+fn a_story_tells_why_and_what_it_would_have_taken() {
+    let followed = followed(
+        100,
+        &[
+            ("policy.fallback.l2.arrivals_above_per_s", "6"),
+            ("policy.admission.entry", "{ kind = \"concurrency_gate\", max_at_once = 4, retry_after_s = 2 }"),
+            ("telemetry.period_s", "1"),
+        ],
+    );
+    let all: Vec<String> =
+        followed.requests.iter().map(|request| tell(&followed, request).story.join("\n")).collect();
+    let has = |words: &[&str]| all.iter().any(|story| words.iter().all(|word| story.contains(word)));
+    // The one endpoint of this scenario has no light path.
+    assert!(
+        has(&[
+            "on arrival: served at L2",
+            "because l2.arrival_rate (fallback.l2): ",
+            "threshold per s: 6",
+            "a better level would have taken less than 6; it was ",
+            "there is no path at L2: it takes that of L1",
+            "answered at L1",
+        ]),
+        "{all:#?}"
+    );
+    assert!(
+        has(&[
+            "on arrival: turned away; it may try again after 2.00 s",
+            "inside: 4; allowed at once: 4",
+            "an answer would have taken less than 4",
+            "rejected (gate.full)",
+        ]),
+        "{all:#?}"
+    );
 }

@@ -81,11 +81,13 @@ fn holds(document: &Document<Scenario>, path: &str, fault: &Fault, found: &mut F
         }
         Fault::NetworkDelay { extra_s, .. } => dist(document, &at("extra_s"), extra_s, found),
         Fault::KnowledgeBaseStale { .. } => {
-            if !scenario.endpoints.values().any(|endpoint| endpoint.l3.is_some()) {
+            let has_one =
+                |stage: &Stage| matches!(stage, Stage::Rules(rules) if rules.knowledge_base.is_some());
+            if !scenario.stages.values().any(has_one) {
                 found.push(document.problem(
                     path,
-                    "no endpoint with a path at `l3`",
-                    "an endpoint that answers by rules, whose knowledge base can be stale",
+                    "no knowledge base",
+                    "a stage of kind `rules` with a `knowledge_base` that can be stale",
                     None,
                 ));
             }

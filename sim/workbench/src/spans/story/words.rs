@@ -108,9 +108,9 @@ fn taken(decision: &Decision, why: &Explanation) -> Option<String> {
     } else if why.reason == Reason::ClassUnavailable {
         format!("at most {}", number(threshold))
     } else if found < threshold {
-        format!("at least {}, {} more", number(threshold), number(threshold - found))
+        format!("at least {}; it was {} too low", number(threshold), number(threshold - found))
     } else if found > threshold {
-        format!("less than {}, more than {} less", number(threshold), number(found - threshold))
+        format!("less than {}; it was {} too high", number(threshold), number(found - threshold))
     } else {
         format!("less than {}", number(threshold))
     };
@@ -159,14 +159,14 @@ mod tests {
                 Reason::L2Vram,
                 0.87,
                 0.85,
-                "a better level would have taken less than 0.85, more than 0.02 less",
+                "a better level would have taken less than 0.85; it was 0.02 too high",
             ),
             (
                 Answer::Reject,
                 Reason::TokenBucketEmpty,
                 0.25,
                 1.0,
-                "an answer would have taken at least 1, 0.75 more",
+                "an answer would have taken at least 1; it was 0.75 too low",
             ),
             (Answer::Reject, Reason::QueueFull, 8.0, 8.0, "an answer would have taken less than 8"),
             (Answer::Reject, Reason::ClassUnavailable, 3.0, 2.0, "an answer would have taken at most 2"),
