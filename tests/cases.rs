@@ -15,6 +15,7 @@ mod given;
 mod host;
 mod incidents;
 mod limits;
+mod loops;
 mod losses;
 mod providers;
 mod semantic;

@@ -1,4 +1,4 @@
-//! The control centre and alerts: C1, C2, C3, C4, Q7, A1, A2.
+//! The control centre and alerts: C1, C2, C4, Q7, A1, A2.
 
 use super::decide::{MS, S, governor};
 use forebay_policies::{
@@ -53,35 +53,6 @@ fn c2_a_long_first_queue_and_little_at_l3() {
         assert_eq!(commanded("c2", &[(QueueHigh, queue), (L3Share, share)]), None, "{queue} {share}");
     }
     show("C2", &Shown::met("queue.weights.degraded = 0.6 at 201 and 9.9 %; nothing at 200 or at 10 %"));
-}
-
-#[test]
-fn c3_three_loops() {
-    let mut ran = Vec::new();
-    for (which, period_ns) in [("limiter", 100 * MS), ("routing", S), ("weights", 60 * S)] {
-        // A controller that moves its parameter whenever its loop runs.
-        let file = format!(
-            "[admission.entry]\nkind = 'token_bucket'\nrate_per_s = 1\nburst = 1000\n\
-             [feedback.guard]\ncooldown_s = 0\n[feedback.setpoints.s]\nsignal = 'vram'\ntarget = 0.5\n\
-             parameter = 'admission.entry.rate_per_s'\nkp = 0\nki = 1\nleast = 0\nmost = 1e6\nloop = '{which}'\n"
-        );
-        let mut governor = governor(&file);
-        let period = governor.tick_period_ns().expect("it wants to be called");
-        let mut at = Vec::new();
-        for n in 1..=2_000_u64 {
-            let now = Moment(n * period);
-            if now.0 > 200 * S {
-                break;
-            }
-            if !tick(&mut governor, now, &signals(now, &[(SignalKind::Vram, 0.4)])).commands.is_empty() {
-                at.push(now.0);
-            }
-        }
-        let gaps: Vec<u64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert!(!gaps.is_empty() && gaps.iter().all(|&gap| gap == period_ns), "{which}: {gaps:?}");
-        ran.push(format!("{which} {} s", period_ns as f64 / S as f64));
-    }
-    show("C3", &Shown::met(ran.join(", ")));
 }
 
 #[test]
