@@ -7,6 +7,7 @@
 mod cases;
 mod mutations;
 mod texts;
+mod variants;
 
 use cases::{CASES, Case};
 use forebay_model::document::{Problem, SETTING_FILE, Setting};

@@ -6,7 +6,8 @@ mod swarm;
 use forebay_engine::{Span, Stop, Time};
 use forebay_model::replication::finish;
 use forebay_model::service::Service;
-use forebay_model::{Loaded, Metrics, Replication, simulate};
+use forebay_model::spans::RequestSpans;
+use forebay_model::{Loaded, Metrics, Replication, simulate, simulate_with_spans};
 use forebay_tests::scenario::{read, shown};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -53,6 +54,23 @@ fn sane(metrics: &Metrics) -> Result<(), String> {
     Ok(())
 }
 
+/// Spans follow one another without a gap, and account for all the time of a request to the nanosecond.
+fn accounts_for_its_time(request: &RequestSpans) -> bool {
+    let mut at = request.born_ns;
+    let attempts_meet = request.attempts.iter().all(|attempt| {
+        let mut here = attempt.sent_ns;
+        let spans_meet = attempt.spans.iter().all(|span| {
+            let meets = span.from_ns == here;
+            here = span.to_ns;
+            meets
+        });
+        let follows = attempt.sent_ns == at;
+        at = attempt.waited_until_ns();
+        spans_meet && follows && here == attempt.end_ns
+    });
+    attempts_meet && at == request.end_ns
+}
+
 /// The same run, forked after a share of its time: what goes on and what was forked must end alike.
 fn forked(loaded: &Loaded, seed: u64, share: f64) -> Result<[Replication; 2], String> {
     let mut simulation = Service::simulation(loaded, seed, 0).map_err(|error| error.to_string())?;
@@ -88,6 +106,12 @@ proptest! {
         };
         prop_assert!(holds(&run).is_ok(), "{:?}\n{text}", holds(&run));
         prop_assert_eq!(&simulate(&loaded, seed, 0).expect("it ran before"), &run, "repeated\n{}", text);
+        let (followed, spans) = simulate_with_spans(&loaded, seed, 0, u32::MAX).expect("it ran before");
+        prop_assert_eq!(&followed, &run, "followed\n{}", text);
+        prop_assert_eq!(spans.len() as u64, run.ledger.offered);
+        for request in &spans {
+            prop_assert!(accounts_for_its_time(request), "{request:#?}\n{text}");
+        }
         let [on, fork] = forked(&loaded, seed, share).map_err(TestCaseError::fail)?;
         prop_assert_eq!(&on, &run, "stepped\n{}", text);
         prop_assert_eq!(&fork, &run, "forked\n{}", text);

@@ -8,12 +8,13 @@
 
 use forebay_policies::{
     Arrival, Call, CallEnd, CallView, End, Governor, Level, Moment, Next, Policy, Reading, RequestView,
-    SignalKind, Signals, Site, Ticket,
+    SignalKind, Signals, Site, Ticked, Ticket,
 };
 use std::hint::black_box;
 use std::time::Instant;
 
 const REQUESTS: u64 = 2_000_000;
+const TICKS: u64 = 100_000;
 /// Attempts in flight: the slots that are used again and again.
 const IN_FLIGHT: u32 = 4096;
 
@@ -29,6 +30,9 @@ const BUCKETS: &str = "
 ";
 const FIFO: &str = "[queue]\nkind = 'fifo'\nmax_length = 100000\nmax_wait_s = 60\n";
 const PRIORITY: &str = "[queue]\nkind = 'strict_priority'\nmax_wait_s = 60\naging_s = 10\n";
+const DEADLINE: &str = "[queue]\nkind = 'earliest_deadline'\nmax_wait_s = 60\n";
+const FAIR: &str = "[queue]\nkind = 'weighted_fair'\nmax_wait_s = 60\n";
+const SEMANTIC: &str = "[queue]\nkind = 'semantic'\nmax_wait_s = 60\ndecay_window_s = 1\n";
 const LEVELS: &str = "
     [fallback]
     l2.vram_above = 0.85
@@ -92,6 +96,23 @@ const EARLY: &str = "
     prefill_ms_per_token = 0.1
     decode_ms_per_token = 10
 ";
+const FEEDBACK: &str = "
+    [store]
+    module = 'rate'
+    nodes = 4
+    [feedback]
+    presets = ['c1', 'c2', 'token_balance_low', 'queue_high_long', 'l3_share_high', 'csat_low', 'csat_drift']
+    [feedback.setpoints.busy]
+    signal = 'llm_busy'
+    target = 0.8
+    parameter = 'admission.weight.base_rate_per_s'
+    ki = 10
+    least = 1
+    most = 1e9
+    [feedback.forecast]
+    profile = [[0, 40], [43200, 200]]
+    sets = { parameter = 'admission.rate.rate_per_s', per_rate = 1e9, least = 1, most = 1e9 }
+";
 
 fn main() {
     let cases = [
@@ -99,6 +120,9 @@ fn main() {
         ("two buckets", BUCKETS.to_owned()),
         ("fifo", FIFO.to_owned()),
         ("strict priority", PRIORITY.to_owned()),
+        ("earliest deadline", DEADLINE.to_owned()),
+        ("weighted fair", FAIR.to_owned()),
+        ("semantic", SEMANTIC.to_owned()),
         ("levels", format!("[queue]\nkind = 'fifo'\n{LEVELS}")),
         ("rerank guard", RERANK.to_owned()),
         ("llm gate", LLM.to_owned()),
@@ -106,6 +130,7 @@ fn main() {
         ("every admission module", format!("{BUCKETS}{ADMISSION}{LLM}{FIFO}")),
         ("shop peak", format!("{BUCKETS}{FIFO}{LEVELS}{RERANK}")),
         ("shop peak, priority, llm gate", format!("{BUCKETS}{LLM}{PRIORITY}{LEVELS}{RERANK}")),
+        ("every module on", format!("{BUCKETS}{ADMISSION}{LLM}{SEMANTIC}{LEVELS}{RERANK}{FEEDBACK}")),
     ];
     println!("{:<32}{:>14}", "policy", "ns per request");
     for (name, file) in cases {
@@ -114,6 +139,29 @@ fn main() {
         let best = (0..3).map(|_| ns_per_request(&policy)).fold(f64::INFINITY, f64::min);
         println!("{name:<32}{best:>14.1}");
     }
+    let file = format!("{BUCKETS}{ADMISSION}{LLM}{SEMANTIC}{LEVELS}{RERANK}{FEEDBACK}");
+    let policy: Policy = toml::from_str(&file).expect("the benchmark's own file");
+    println!("\n{:<32}{:>14}", "ticks of every module", "ns per tick");
+    for (name, manual) in [("with commands", false), ("without commands", true)] {
+        println!("{name:<32}{:>14.1}", ns_per_tick(&policy, manual));
+    }
+}
+
+/// Ticks 100 ms apart, with a controller that would move its parameter at each end of its cooldown.
+fn ns_per_tick(policy: &Policy, manual: bool) -> f64 {
+    let mut governor = Governor::new(policy).expect("the benchmark's own values");
+    governor.set_manual(manual);
+    let mut signals = Signals::new(&policy.signals);
+    let reading = Reading::new(Moment(0)).with(SignalKind::Vram, 0.8).with(SignalKind::LlmBusy, 0.9);
+    signals.deliver(Moment(0), &reading);
+    let mut ticked = Ticked::default();
+    let started = Instant::now();
+    for n in 1..=TICKS {
+        governor.tick(Moment(n * 100_000_000), &signals, &mut ticked);
+        black_box(&ticked);
+        ticked.clear();
+    }
+    started.elapsed().as_nanos() as f64 / TICKS as f64
 }
 
 /// Each request arrives, waits while [`IN_FLIGHT`] / 2 others do, is served, makes a rerank and a model
@@ -134,6 +182,9 @@ fn ns_per_request(policy: &Policy) -> f64 {
             user: n % 1000,
             tokens_in: (n % 1000) as u32,
             tokens_out_estimate: 200,
+            tier: (n % 7) as u8,
+            urgent: n % 11 == 0,
+            service_keyword: n % 3 == 0,
             ..RequestView::new(ticket)
         };
         let served = match black_box(governor.arrived(now, &request, &signals)) {

@@ -17,19 +17,23 @@
 //! The state is plain data: a governor that is saved and restored goes on as if nothing had happened.
 
 mod calls;
+mod expected_wait;
 mod explain;
+mod loops;
+mod routes;
 pub(crate) mod tickets;
 
 pub use explain::Explanation;
 
 use crate::admission::{self, Gate, Key, Refusal, Verdict};
 use crate::fallback::floor::Floors;
-use crate::fallback::{levels::Ladder, rerank_guard};
+use crate::fallback::{levels::Ladder, providers, rerank_guard};
 use crate::notice::Lost;
 use crate::queueing::{self, Popped};
+use crate::store::{self, FallbackUses};
 use crate::{
-    Arrival, Dispatch, End, Level, Moment, Next, Notice, Policy, PolicyError, Reason, RequestView, Signals,
-    Site, Ticked, Ticket,
+    Arrival, Dispatch, End, Level, Moment, Next, Policy, PolicyError, Reason, RequestView, Signals, Site,
+    Ticket,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -38,13 +42,22 @@ use tickets::{Slot, Standing, Tickets};
 /// Most admission modules: a bit each in an attempt's set of permits, and a few for other gates.
 pub const MOST_ADMISSION_MODULES: usize = 32;
 /// Not a module: what a call waits at that is held back until its turn.
-const UNIT_TURN: u8 = 59;
+const UNIT_TURN: u8 = 57;
+/// The number of documents, where modules are told apart by a number.
+const UNIT_TOP_K: u8 = 58;
+/// The cache as last resort, likewise.
+const UNIT_CACHE: u8 = 59;
+/// Fail-over between providers, likewise.
+const UNIT_PROVIDERS: u8 = 60;
 /// The queue, where modules are told apart by a number.
 const UNIT_QUEUE: u8 = 61;
 /// The ladder, likewise.
 const UNIT_LADDER: u8 = 62;
 /// The reranker's guard, likewise.
 const UNIT_RERANK: u8 = 63;
+
+/// The store, likewise.
+const UNIT_STORE: u8 = 50;
 
 /// How often the ladder is read when nothing arrives: the published limiter loop, 100 ms.
 const TICK_NS: u64 = 100_000_000;
@@ -78,6 +91,7 @@ pub struct Governor {
     ladder: Ladder,
     floors: Floors,
     rerank: Option<rerank_guard::State>,
+    providers: providers::State,
     tickets: Tickets,
     /// Held calls that were given their permits and have not been named yet.
     woken: VecDeque<(Ticket, Site)>,
@@ -85,6 +99,10 @@ pub struct Governor {
     evidence: Vec<Option<explain::Evidence>>,
     last: Reason,
     lost: Lost,
+    loops: loops::Loops,
+    store: Option<store::State>,
+    uses: FallbackUses,
+    pace: expected_wait::Pace,
 }
 
 impl Governor {
@@ -118,11 +136,16 @@ impl Governor {
             ladder: Ladder::new(&policy.fallback),
             floors: policy.fallback.class,
             rerank,
+            providers: providers::State::new(policy.fallback.providers.as_ref()),
             tickets: Tickets::default(),
             woken: VecDeque::new(),
             evidence: vec![None; Reason::COUNT],
             last: Reason::Normal,
             lost: Lost::default(),
+            loops: loops::Loops::new(policy),
+            store: store::State::new(policy),
+            uses: FallbackUses::default(),
+            pace: expected_wait::Pace::default(),
             policy: policy.clone(),
         })
     }
@@ -139,10 +162,12 @@ impl Governor {
             self.left(now, before, &End::GONE);
         }
         let mut held = 0_u64;
-        for index in 0..self.sites[Site::Front.index()].prompt.len() {
+        let limiters = if self.wiped(now) { 0 } else { self.sites[Site::Front.index()].prompt.len() };
+        for index in 0..limiters {
             let unit = self.sites[Site::Front.index()].prompt[index];
             let module = &mut self.units[usize::from(unit)];
-            match module.state.ask(now, module.key.of(request), request, signals) {
+            let node = self.store.as_mut().and_then(|store| store.node(unit, request.ticket));
+            match node.unwrap_or(&mut module.state).ask(now, module.key.of(request), request, signals) {
                 // No module at the front asks to wait: their checks see to it.
                 Verdict::Pass | Verdict::Wait(_) => {}
                 Verdict::Hold => held |= 1 << unit,
@@ -195,6 +220,7 @@ impl Governor {
                 Popped::ServeAt(ticket, level, why) => (ticket, Some((level, why))),
                 Popped::Nothing => return Next::Idle,
             };
+            self.pace.served(now, queue.queued());
             let (mut level, mut why) = self.read_ladder(now, signals);
             if let Some((at_best, compared)) = at_best
                 && at_best > level
@@ -208,7 +234,8 @@ impl Governor {
             return match self.floors.settle(class, level, why) {
                 Ok((settled, why)) => {
                     self.note_floor(now, class, level, why);
-                    Next::Serve(Dispatch { ticket, level: settled, why, top_k: None })
+                    let top_k = self.top_k(now, signals);
+                    Next::Serve(Dispatch { ticket, level: settled, why, top_k })
                 }
                 Err(refusal) => self.drop_queued(now, ticket, UNIT_LADDER, &refusal),
             };
@@ -244,25 +271,10 @@ impl Governor {
         if let Some(guard) = &mut self.rerank {
             guard.gone(now, ticket);
         }
+        self.providers.left(ticket);
         if held != 0 {
             self.give_back(now, held, &request, end);
         }
-    }
-
-    /// Hears that something around the governor was lost, or came back.
-    pub fn notice(&mut self, _now: Moment, notice: Notice) {
-        self.lost.hear(notice);
-    }
-
-    /// How often [`Governor::tick`] wants to be called, in nanoseconds; `None`: not at all.
-    pub fn tick_period_ns(&self) -> Option<u64> {
-        self.ladder.reads_signals().then_some(TICK_NS)
-    }
-
-    /// Lets what has a clock of its own run: the ladder, which follows its signals also while nothing
-    /// arrives. What it brought is added to `ticked`.
-    pub fn tick(&mut self, now: Moment, signals: &Signals, _ticked: &mut Ticked) {
-        self.read_ladder(now, signals);
     }
 
     /// How many wait in the queue with this index.
@@ -287,11 +299,6 @@ impl Governor {
         let (ticket, refusal) = self.queue.as_mut()?.pop_expired(now)?;
         self.drop_queued(now, ticket, UNIT_QUEUE, &refusal);
         Some((ticket, refusal.why))
-    }
-
-    /// Arrivals per second that are expected at `at`; `None`: there is no forecast, or it is lost.
-    pub fn forecast(&self, _at: Moment) -> Option<f64> {
-        None
     }
 
     /// The level at which the ladder stood when it was last read.
@@ -326,7 +333,12 @@ impl Governor {
             return Err(PolicyError::Unknown { path: path.to_owned() });
         }
         let policy = self.policy.with(path, value)?;
-        policy.check()?;
+        if path.split('.').next() == Some("feedback") {
+            policy.check()?;
+            self.loops.adopt(&policy);
+        } else {
+            policy.check_values()?;
+        }
         self.adopt(now, policy);
         Ok(())
     }
@@ -341,8 +353,13 @@ impl Governor {
         if let (Some(guard), Some(parameters)) = (&mut self.rerank, &policy.fallback.rerank) {
             guard.adopt(parameters);
         }
+        self.providers.adopt(policy.fallback.providers.as_ref());
         self.ladder.adopt(&policy.fallback);
         self.floors = policy.fallback.class;
+        if let Some(store) = &mut self.store {
+            store.adopt(now, &policy);
+        }
+        self.loops.changed(now, &policy);
         self.policy = policy;
         // A gate that was widened has room for those who wait.
         for unit in (0..self.units.len() as u8).chain([UNIT_RERANK]) {

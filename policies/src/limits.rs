@@ -1,11 +1,12 @@
 //! Ranges of numbers, read from a JSON schema and held against a value.
 //!
-//! Only what the schemas of this project contain is understood: objects, maps, references, tagged
+//! Only what the schemas of this project contain is understood: objects, maps, lists, references, tagged
 //! choices and ranges of numbers. Types and unknown keys are serde's business. A general validator was
 //! rejected: this crate is embedded in gateways and stays small.
 
 use crate::PolicyError;
 use serde_json::Value;
+use std::fmt::Write;
 
 /// The ranges of all numbers in a tree of parameters.
 #[derive(Clone, Debug)]
@@ -54,6 +55,16 @@ impl Limits {
                     }
                     path.push_str(name);
                     self.walk(here, member, path)?;
+                    path.truncate(length);
+                }
+                Ok(())
+            }
+            Value::Array(items) => {
+                let Some(each) = schema.get("items") else { return Ok(()) };
+                for (index, item) in items.iter().enumerate() {
+                    let length = path.len();
+                    let _ = write!(path, ".{index}");
+                    self.walk(each, item, path)?;
                     path.truncate(length);
                 }
                 Ok(())
@@ -111,7 +122,10 @@ mod tests {
     #[test]
     fn ranges_are_found_through_references_maps_and_choices() {
         let limits = Limits::of(&json!({
-            "properties": { "by_name": { "additionalProperties": { "$ref": "#/$defs/Module" } } },
+            "properties": {
+                "by_name": { "additionalProperties": { "$ref": "#/$defs/Module" } },
+                "list": { "items": { "$ref": "#/$defs/Module" } },
+            },
             "$defs": { "Module": { "oneOf": [
                 { "properties": { "kind": { "const": "a" }, "rate": { "type": "number", "minimum": 1 } } },
                 { "properties": { "kind": { "const": "b" }, "rate": { "type": "number", "maximum": 0 } } },
@@ -130,6 +144,8 @@ mod tests {
             check("b", json!(2)).unwrap_err().to_string(),
             "by_name.x.rate: found 2, allowed: at most 0"
         );
+        let listed = json!({ "list": [{ "kind": "b", "rate": -1 }, { "kind": "a", "rate": 0 }] });
+        assert_eq!(limits.check(&listed).unwrap_err().path(), "list.1.rate");
         assert_eq!(check("a", Value::Null).unwrap_err().path(), "by_name.x.rate");
     }
 }

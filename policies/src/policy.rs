@@ -7,10 +7,12 @@
 
 use crate::admission::Admission;
 use crate::fallback::Fallback;
+use crate::feedback::Feedback;
 use crate::governor::MOST_ADMISSION_MODULES;
 use crate::limits::Limits;
 use crate::queueing::Queue;
 use crate::signal::SignalConfig;
+use crate::store::Store;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,11 @@ pub struct Policy {
     pub fallback: Fallback,
     /// How the signals are smoothed.
     pub signals: SignalConfig,
+    /// Loops that change parameters by themselves, and alerts.
+    pub feedback: Feedback,
+    /// The shared state of a limiter over several gateway nodes; absent: there is one node, and its rules
+    /// are its own.
+    pub store: Option<Store>,
 }
 
 /// What is wrong with a policy.
@@ -80,6 +87,12 @@ impl Policy {
     /// # Errors
     /// The first that is wrong, with its path.
     pub fn check(&self) -> Result<(), PolicyError> {
+        self.check_values()?;
+        self.feedback.check(self)
+    }
+
+    /// All of [`Policy::check`] but the values that loops may set later on.
+    pub(crate) fn check_values(&self) -> Result<(), PolicyError> {
         static LIMITS: LazyLock<Limits> = LazyLock::new(|| Limits::of(&schemars::schema_for!(Policy).into()));
         LIMITS.check(&self.to_value())?;
         if self.admission.len() > MOST_ADMISSION_MODULES {
@@ -100,6 +113,9 @@ impl Policy {
         }
         if let Some(queue) = &self.queue {
             queue.check("queue")?;
+        }
+        if let Some(store) = &self.store {
+            store.check("store", self)?;
         }
         self.fallback.check("fallback")
     }
@@ -128,7 +144,7 @@ impl Policy {
         })
     }
 
-    fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         serde_json::to_value(self).expect("the types of a policy have string keys and no failing serialiser")
     }
 }

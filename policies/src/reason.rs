@@ -56,6 +56,8 @@ reasons! {
         ["inside", "allowed at once"];
     GateWaitExpired "gate.wait_expired" "No permit of the gate came free within the longest wait."
         ["waited, s", "longest wait, s"];
+    BacklogGateLong "backlog_gate.long" "The backlog behind the gate is as long as it may be."
+        ["calls in the backlog", "allowed"];
     QueueFull "queue.full" "The queue has reached its greatest length."
         ["requests in the queue", "greatest length"];
     QueueExpired "queue.expired" "The request has waited in the queue for longer than its limit."
@@ -70,6 +72,28 @@ reasons! {
         ["waited, s", "longest wait, s"];
     RerankGuardSlow "rerank_guard.slow" "Reranking is skipped for a while because the p95 of its last calls is too high."
         ["p95, s", "allowed p95, s"];
+    ControlRule "control.rule" "The conditions of a rule of the control centre hold."
+        ["its first signal", "threshold"];
+    ControlRelease "control.release" "The conditions of a rule of the control centre no longer hold."
+        ["its first signal", "threshold"];
+    ControlSetpoint "control.setpoint" "A controller holds a signal at its target." ["signal", "target"];
+    ControlForecast "control.forecast" "The parameter follows the expected rate of arrivals."
+        ["expected per s", "value before"];
+    ControlTimetable "control.timetable" "The forecast is lost, and the timetable takes its place."
+        ["value of the timetable", "value before"];
+    ControlCooldown "control.cooldown" "A command was held back: the parameter was commanded a short time ago."
+        ["since the last command, s", "cooldown, s"];
+    ControlManual "control.manual" "A command was held back: automatic control is off." ["switch", "0"];
+    ControlStep "control.step" "A command was cut to the largest step." ["value wanted", "value set"];
+    ControlRefused "control.refused" "A command was refused: the policy does not allow the value."
+        ["value wanted", "value before"];
+    StoreTimedOut "store.timed_out" "The shared store does not answer: the last rate is used." ["age of the rate, s", "longest use, s"];
+    StoreFixedRate "store.fixed_rate" "The shared rate cannot be had: the fixed rate is used."
+        ["age of the last rate, s", "longest use, s"];
+    StoreRulesWiped "store.rules_wiped" "The rule source delivered no rules: the limiters at the front are not asked."
+        ["rules delivered", "rules needed"];
+    StoreRulesKept "store.rules_kept" "The rule source delivered no rules: the gateway keeps those it has."
+        ["rules delivered", "rules needed"];
     // The three blocks below are laid out by `Reason::of_level`: a level's reasons stand in the order
     // of `SignalKind::ALL`, up to `SignalKind::LADDER`.
     L2Vram "l2.vram" "Mean GPU memory in use is at or above the threshold of L2." ["share of GPU memory", "threshold"];
@@ -99,6 +123,9 @@ reasons! {
     L4Latency "l4.latency" "The p95 latency is above the threshold of L4." ["p95 latency, s", "threshold, s"];
     L4ArrivalRate "l4.arrival_rate" "The arrival rate is above the threshold of L4." ["arrivals per s", "threshold per s"];
     L4LlmTimeouts "l4.llm_timeouts" "Model time-outs are above the threshold of L4." ["time-outs", "threshold"];
+    SemanticDegraded "semantic.degraded" "The question's score put it into the queue that is answered at a lower level."
+        ["score", "score of the better queue"];
+    SemanticBelowL1 "semantic.below_l1" "The question's score is below what L1 is given for." ["score", "least score"];
     TokenWindowSpent "token_window.spent" "The window's quota of tokens does not hold the request's estimate."
         ["tokens in the window with the estimate", "quota"];
     TokenWindowRequests "token_window.requests" "The window's limit of requests is used up."
@@ -121,6 +148,22 @@ reasons! {
         ["requests in the decode stage with this one", "most at once"];
     PacedTooEarly "paced.too_early" "The request's turn is further away than it may wait."
         ["s until its turn", "longest wait, s"];
+    ClassMainProviderOnly "class.main_provider_only" "The class has a red line: no answer rather than one by another than the main provider."
+        ["place of the next provider", "last place allowed"];
+    ProvidersFailOver "providers.fail_over" "The call goes to a later provider because those before it failed or rest."
+        ["place of the provider", "place of the main one"];
+    ProvidersExhausted "providers.exhausted" "Every provider that the attempt may ask has failed."
+        ["calls made", "calls allowed"];
+    ProvidersAllOpen "providers.all_open" "Every provider that the attempt may ask rests after failures."
+        ["s until the first may be asked", "s of cooldown"];
+    ProvidersWaitExpired "providers.wait_expired" "No provider could be asked again within the longest wait."
+        ["waited, s", "longest wait, s"];
+    CacheLastResort "cache_last_resort.served" "The nearest cached answer is served because the model cannot answer."
+        ["similarity", "least similarity"];
+    TopKRate "top_k.rate" "Fewer documents are retrieved because the arrival rate is at or above a threshold."
+        ["arrivals per s", "threshold per s"];
+    TopKStoreLatency "top_k.store_latency" "Fewer documents are retrieved because the vector store is slow."
+        ["latency of the store, s", "threshold, s"];
 }
 
 impl Reason {

@@ -68,6 +68,7 @@ signals! {
     CacheHitRate cache_hit_rate "Share of the questions that the semantic cache answered, 0 to 1.";
     TtftP95 ttft_p95 "95th percentile of the time to the first token of answered requests, in seconds.";
     InFlight in_flight "Attempts that are being served.";
+    LlmQueue llm_queue "Calls that wait at the model engines.";
 }
 
 /// How one signal is treated before a rule reads it.

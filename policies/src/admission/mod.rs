@@ -7,6 +7,7 @@
 //! A new module is one file beside this one, and its line in each of the two lists below.
 
 pub mod adaptive_concurrency;
+pub mod backlog_gate;
 pub(crate) mod bucket;
 pub mod concurrency_gate;
 pub mod early_rejection;
@@ -115,6 +116,8 @@ family! {
     WeightedBucket(weighted_bucket);
     /// At most n at once.
     ConcurrencyGate(concurrency_gate);
+    /// Passes while the measured backlog behind it is short.
+    BacklogGate(backlog_gate);
     /// A quota of tokens in a sliding window.
     TokenWindow(token_window);
     /// At most n requests of a user in any window.

@@ -14,11 +14,21 @@ pub struct Floor {
     pub min_level: Level,
     /// When the ladder stands lower: `true` answers "unavailable", `false` answers at `min_level`.
     pub red_line: bool,
+    /// Of several model providers only the main one may answer: when it cannot, the answer is
+    /// "unavailable".
+    pub main_provider_only: bool,
 }
 
 impl Default for Floor {
     fn default() -> Self {
-        Self { min_level: Level::L4, red_line: false }
+        Self { min_level: Level::L4, red_line: false, main_provider_only: false }
+    }
+}
+
+impl Floor {
+    /// Whether no answer is better than a poor one.
+    pub(crate) fn is_red_line(self) -> bool {
+        self.red_line || self.main_provider_only
     }
 }
 
@@ -78,8 +88,8 @@ mod tests {
     #[test]
     fn a_class_stops_at_its_floor_or_at_its_red_line() {
         let floors = Floors {
-            s0: Floor { min_level: Level::L1, red_line: true },
-            s1: Floor { min_level: Level::L2, red_line: false },
+            s0: Floor { min_level: Level::L1, red_line: true, ..Floor::default() },
+            s1: Floor { min_level: Level::L2, ..Floor::default() },
             ..Floors::default()
         };
         let settle = |class, level| floors.settle(class, level, Reason::L3Vram);

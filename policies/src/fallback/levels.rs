@@ -121,6 +121,12 @@ impl LevelRule {
         ]
     }
 
+    /// The thresholds that are set: the signal, the parameter's name, and its value.
+    pub fn set_thresholds(&self) -> Vec<(SignalKind, &'static str, f64)> {
+        let set = |pair: Pair| Some((pair.signal, pair.names[0], pair.above?));
+        self.pairs().into_iter().filter_map(set).collect()
+    }
+
     pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
         for Pair { above, below, names: [above_name, below_name], .. } in self.pairs() {
             if let (Some(above), Some(below)) = (above, below) {
@@ -245,7 +251,10 @@ impl Ladder {
             }
             if threshold.tripped && threshold.level > lowest {
                 lowest = threshold.level;
-                cause = Some((threshold.signal, value.unwrap_or(threshold.above), threshold.above));
+                let found = value.unwrap_or(threshold.above);
+                // Between the two thresholds it is the lower one that keeps it tripped.
+                let compared = if found < threshold.above { threshold.below } else { threshold.above };
+                cause = Some((threshold.signal, found, compared));
             }
         }
         let kept = now.since(self.since) >= self.dwell_ns;

@@ -60,7 +60,12 @@ fn inside_the_band_nothing_changes() {
     let mut ladder = Ladder::new(&published());
     assert_eq!(read(&mut ladder, 0, 0.84), Level::L1);
     assert_eq!(read(&mut ladder, 1, 0.86), Level::L2);
+    let compared = |ladder: &Ladder| ladder.compared().map(|c| (c.found, c.threshold)).unwrap();
+    assert_eq!(compared(&ladder), (0.86, 0.85));
     assert_eq!(read(&mut ladder, 2, 0.84), Level::L2);
+    // What keeps it there is the lower threshold.
+    let (found, threshold) = compared(&ladder);
+    assert!(found == 0.84 && (threshold - 0.83).abs() < 1e-12, "{threshold}");
     assert_eq!(read(&mut ladder, 3, 0.8299), Level::L1);
     assert_eq!(ladder.compared(), None);
 }

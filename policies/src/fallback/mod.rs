@@ -3,17 +3,23 @@
 //! The parts are fields of one table rather than a list of modules: there is one ladder, one floor per
 //! class and one guard of the reranker, and each is named by its path, such as `fallback.l2.vram_above`.
 
+pub mod cache_last_resort;
 pub mod floor;
 pub mod levels;
+pub mod providers;
 pub mod rerank_guard;
 mod timeouts;
+pub mod top_k;
 
 use crate::{Level, PolicyError};
+use cache_last_resort::CacheLastResort;
 use floor::Floors;
 use levels::LevelRule;
+use providers::{Providers, WhenAllOpen};
 use rerank_guard::RerankGuard;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use top_k::TopK;
 
 /// How the service answers when it cannot do its best: the table `[policy.fallback]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +38,12 @@ pub struct Fallback {
     pub class: Floors,
     /// What guards the reranker; absent: nothing.
     pub rerank: Option<RerankGuard>,
+    /// Fail-over between external providers; absent: the main provider is asked, and no other.
+    pub providers: Option<Providers>,
+    /// When the nearest cached answer is served in place of the model's; absent: never.
+    pub cache_last_resort: Option<CacheLastResort>,
+    /// How many documents are retrieved; absent: as many as the endpoint says.
+    pub top_k: Option<TopK>,
 }
 
 impl Fallback {
@@ -42,6 +54,16 @@ impl Fallback {
 
     /// Rules that no single range can state.
     pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
-        self.rules().iter().try_for_each(|(level, rule)| rule.check(&format!("{path}.{}", level.name())))
+        self.rules().iter().try_for_each(|(level, rule)| rule.check(&format!("{path}.{}", level.name())))?;
+        if self.providers.as_ref().is_some_and(|rule| rule.when_all_open == WhenAllOpen::LastResort)
+            && self.cache_last_resort.is_none()
+        {
+            return Err(PolicyError::NotAllowed {
+                path: format!("{path}.providers.when_all_open"),
+                found: "`last_resort`, and no rule for it".to_owned(),
+                allowed: format!("`last_resort` beside a table `{path}.cache_last_resort`"),
+            });
+        }
+        self.top_k.as_ref().map_or(Ok(()), |rule| rule.check(&format!("{path}.top_k")))
     }
 }

@@ -3,9 +3,11 @@
 //! A governor keeps the newest comparison behind each reason, so that explaining costs the decisions
 //! themselves no more than one write.
 
-use super::{Governor, UNIT_QUEUE, UNIT_RERANK};
+use super::loops::Author;
+use super::tickets::Standing;
+use super::{Governor, UNIT_CACHE, UNIT_PROVIDERS, UNIT_QUEUE, UNIT_RERANK, UNIT_STORE, UNIT_TOP_K};
 use crate::admission::Refusal;
-use crate::{Moment, Reason};
+use crate::{Moment, Reason, Ticket};
 use serde::{Deserialize, Serialize};
 
 /// The newest comparison behind a reason.
@@ -13,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Evidence {
     /// The admission module's index, or one of the constants for other modules.
     unit: u8,
+    /// The loop's rule that decided, if one did.
+    author: Option<Author>,
     found: f64,
     threshold: f64,
     at: Moment,
@@ -56,7 +60,14 @@ impl Governor {
     pub(super) fn note(&mut self, now: Moment, unit: u8, refusal: &Refusal) {
         let Refusal { why, found, threshold, .. } = *refusal;
         self.last = why;
-        self.evidence[why.index()] = Some(Evidence { unit, found, threshold, at: now });
+        self.evidence[why.index()] = Some(Evidence { unit, author: None, found, threshold, at: now });
+    }
+
+    /// Notes the comparison behind what happened by the clock. It is no decision on a request, so the last
+    /// reason stays. `author`: the loop's rule that decided; absent: the store.
+    pub(super) fn note_tick(&mut self, now: Moment, author: Option<Author>, compared: &Refusal) {
+        let Refusal { why, found, threshold, .. } = *compared;
+        self.evidence[why.index()] = Some(Evidence { unit: UNIT_STORE, author, found, threshold, at: now });
     }
 
     /// The reason of the last decision that was not simply "go on".
@@ -67,29 +78,56 @@ impl Governor {
     /// Explains the newest decision that was taken for this reason; `None`: it was never taken, so there
     /// are no values to show.
     pub fn explain(&self, reason: Reason) -> Option<Explanation> {
-        let (quantity, threshold_name) = reason.compares();
         let evidence = match reason {
-            Reason::Normal => Evidence { unit: 0, found: 0.0, threshold: 0.0, at: Moment::ZERO },
+            Reason::Normal => {
+                Evidence { unit: 0, author: None, found: 0.0, threshold: 0.0, at: Moment::ZERO }
+            }
             _ => self.evidence.get(reason.index()).copied().flatten()?,
         };
-        Some(Explanation {
+        Some(self.explained(reason, evidence))
+    }
+
+    /// Explains what an attempt is held for: the gate that is full, how many are inside, how many it
+    /// allows; `None`: it is held at no gate.
+    pub fn explain_wait(&mut self, now: Moment, ticket: Ticket) -> Option<Explanation> {
+        let slot = self.tickets.get_mut(ticket)?;
+        let Standing::Waiting { gate: unit, .. } = slot.standing else { return None };
+        let request = slot.request;
+        let key = self.key_at(unit, &request);
+        let gate = self.gate(unit)?;
+        let (found, threshold) = (f64::from(gate.permits.taken(key)), f64::from(gate.limit.of(key)));
+        Some(self.explained(Reason::GateFull, Evidence { unit, author: None, found, threshold, at: now }))
+    }
+
+    fn explained(&self, reason: Reason, evidence: Evidence) -> Explanation {
+        let (quantity, threshold_name) = reason.compares();
+        Explanation {
             reason,
-            module: self.module_path(reason, evidence.unit),
+            module: match evidence.author {
+                Some(author) => author.path(&self.policy),
+                None => self.module_path(reason, evidence.unit),
+            },
             rule: reason.rule().to_owned(),
             quantity: quantity.to_owned(),
             found: evidence.found,
             threshold_name: threshold_name.to_owned(),
             threshold: evidence.threshold,
             at: evidence.at,
-        })
+        }
     }
 
     fn module_path(&self, reason: Reason, unit: u8) -> String {
         match (reason, unit) {
             (Reason::Normal, _) => String::new(),
-            (Reason::ClassMinLevel | Reason::ClassUnavailable, _) => "fallback.class".to_owned(),
+            (Reason::ClassMinLevel | Reason::ClassUnavailable | Reason::ClassMainProviderOnly, _) => {
+                "fallback.class".to_owned()
+            }
+            (_, UNIT_STORE) => "store".to_owned(),
             (_, UNIT_QUEUE) => "queue".to_owned(),
             (_, UNIT_RERANK) => "fallback.rerank".to_owned(),
+            (_, UNIT_PROVIDERS) => "fallback.providers".to_owned(),
+            (_, UNIT_CACHE) => "fallback.cache_last_resort".to_owned(),
+            (_, UNIT_TOP_K) => "fallback.top_k".to_owned(),
             (_, super::UNIT_LADDER) => {
                 let level = reason.code().split('.').next().unwrap_or_default();
                 format!("fallback.{level}")

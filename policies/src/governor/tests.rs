@@ -128,6 +128,10 @@ fn a_held_call_is_woken_or_told_busy() {
     assert_eq!([ask(0), ask(1)], [Call::Proceed; 2]);
     let wait = Call::Wait { at_most_ns: 2 * S };
     assert_eq!([ask(2), ask(3), ask(4), ask(4)], [wait; 4]);
+    let held = governor.explain_wait(Moment(7), ticket(3)).unwrap();
+    assert_eq!((held.reason, held.module.as_str(), held.at), (Reason::GateFull, "admission.llm", Moment(7)));
+    assert_eq!((held.found, held.threshold), (2.0, 2.0));
+    assert_eq!(governor.explain_wait(Moment(7), ticket(0)), None);
     governor.left(Moment(1), ticket(2), &End::GONE);
     governor.ended(Moment(S), &end_of(0, Site::LlmCall));
     assert_eq!(woken(&mut governor), [ticket(3)]);

@@ -104,4 +104,20 @@ impl Tickets {
             Standing::Free | Standing::Granted { .. } => {}
         }
     }
+
+    /// Who stands in the queue was moved to the one with this index.
+    pub(crate) fn moved_to_queue(&mut self, ticket: Ticket, queue: u8) {
+        if let Some(Slot { standing: Standing::Queued(place), .. }) = self.get_mut(ticket) {
+            place.class = queue;
+        }
+    }
+
+    /// Where in the queue an attempt stands, if it does.
+    pub(crate) fn queued_at(&self, ticket: Ticket) -> Option<Place> {
+        let slot = self.slots.get(ticket.slot())?;
+        match slot.standing {
+            Standing::Queued(place) if slot.live && slot.request.ticket == ticket => Some(place),
+            _ => None,
+        }
+    }
 }

@@ -45,10 +45,21 @@ impl Limits {
     /// Whether one more may join a line.
     #[inline]
     pub(crate) fn admit(&self, line: &Line) -> Result<(), Refusal> {
-        if line.len() < self.max_length {
+        self.admit_beside(line.len())
+    }
+
+    /// Whether one more may join so many.
+    #[inline]
+    pub(crate) fn admit_beside(&self, length: usize) -> Result<(), Refusal> {
+        if length < self.max_length {
             return Ok(());
         }
-        Err(Refusal::new(Reason::QueueFull, line.len() as f64, self.max_length as f64))
+        Err(Refusal::new(Reason::QueueFull, length as f64, self.max_length as f64))
+    }
+
+    /// How many more may join so many.
+    pub(crate) fn room(&self, length: usize) -> usize {
+        self.max_length.saturating_sub(length)
     }
 
     /// Whether waiting is limited at all.
@@ -68,6 +79,11 @@ impl Limits {
     /// The first moment at which the head of `line` has waited too long.
     pub(crate) fn next_expiry(&self, line: &Line) -> Option<Moment> {
         let (_, since) = line.first()?;
+        self.expiry(since)
+    }
+
+    /// The first moment at which one that has stood since `since` has waited too long.
+    pub(crate) fn expiry(&self, since: Moment) -> Option<Moment> {
         self.limits_wait().then(|| since.after(self.max_wait_ns).after(1))
     }
 }
@@ -132,6 +148,10 @@ impl Discipline for State {
 
     fn next_expiry(&self) -> Option<Moment> {
         self.limits.next_expiry(&self.line)
+    }
+
+    fn ahead(&self, _: Moment, place: Place) -> Option<usize> {
+        self.line.ahead(place.position).map(|(ahead, _)| ahead)
     }
 }
 

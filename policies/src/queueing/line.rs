@@ -71,6 +71,31 @@ impl Line {
         entry.ticket.map(|ticket| (ticket, entry.since))
     }
 
+    /// Takes the last out: the one that came latest.
+    #[inline]
+    pub(crate) fn pop_last(&mut self) -> Option<(Ticket, Moment)> {
+        let entry = self.entries.pop_back()?;
+        self.waiting -= 1;
+        self.drop_gaps_at_the_back();
+        entry.ticket.map(|ticket| (ticket, entry.since))
+    }
+
+    /// Since when each waits, in order of arrival.
+    pub(crate) fn waits(&self) -> impl DoubleEndedIterator<Item = Moment> {
+        self.entries.iter().filter(|entry| entry.ticket.is_some()).map(|entry| entry.since)
+    }
+
+    /// How many stand before `position`, and since when the one at `position` stands there.
+    pub(crate) fn ahead(&self, position: u64) -> Option<(usize, Moment)> {
+        let index = position.checked_sub(self.head)? as usize;
+        let since = self.entries.get(index)?.since;
+        if self.entries.len() == self.waiting {
+            return Some((index, since));
+        }
+        let before = self.entries.iter().take(index);
+        Some((before.filter(|entry| entry.ticket.is_some()).count(), since))
+    }
+
     /// Leaves from `position`.
     pub(crate) fn remove(&mut self, position: u64) {
         let Some(index) = position.checked_sub(self.head) else { return };
@@ -80,6 +105,11 @@ impl Line {
         }
         self.waiting -= 1;
         self.drop_gaps_in_front();
+        self.drop_gaps_at_the_back();
+    }
+
+    #[inline]
+    fn drop_gaps_at_the_back(&mut self) {
         while self.entries.back().is_some_and(|entry| entry.ticket.is_none()) {
             self.entries.pop_back();
         }
@@ -118,6 +148,7 @@ mod tests {
     enum Step {
         Push,
         Pop,
+        PopLast,
         Leave(prop::sample::Index),
     }
 
@@ -125,6 +156,7 @@ mod tests {
         let step = prop_oneof![
             4 => Just(Step::Push),
             1 => Just(Step::Pop),
+            1 => Just(Step::PopLast),
             3 => any::<prop::sample::Index>().prop_map(Step::Leave),
         ];
         prop::collection::vec(step, 0..600)
@@ -149,6 +181,9 @@ mod tests {
                         let expected = (!naive.0.is_empty()).then(|| naive.0.remove(0));
                         prop_assert_eq!(line.pop().map(|(ticket, _)| ticket), expected);
                     }
+                    Step::PopLast => {
+                        prop_assert_eq!(line.pop_last().map(|(ticket, _)| ticket), naive.0.pop());
+                    }
                     Step::Leave(which) if !naive.0.is_empty() => {
                         let ticket = naive.0.remove(which.index(naive.0.len()));
                         line.remove(places[&ticket]);
@@ -158,6 +193,10 @@ mod tests {
                 }
                 prop_assert_eq!(line.len(), naive.0.len());
                 prop_assert_eq!(line.first().map(|(ticket, _)| ticket), naive.0.first().copied());
+                prop_assert_eq!(line.waits().count(), naive.0.len());
+                for (before, ticket) in naive.0.iter().enumerate() {
+                    prop_assert_eq!(line.ahead(places[ticket]).map(|(ahead, _)| ahead), Some(before));
+                }
                 prop_assert!(line.entries.len() <= 2 * line.len() + FEW_GAPS + 1);
             }
         }

@@ -2,9 +2,16 @@
 //!
 //! A new discipline is one file beside this one, and its line in each of the two lists below.
 
+#[cfg(test)]
+mod conformance;
+pub mod earliest_deadline;
 pub mod fifo;
+pub mod lifo_under_overload;
 pub(crate) mod line;
+pub(crate) mod ranked;
+pub mod semantic;
 pub mod strict_priority;
+pub mod weighted_fair;
 
 use crate::admission::Refusal;
 use crate::governor::tickets::Tickets;
@@ -29,7 +36,6 @@ macro_rules! family {
         }
 
         /// The state of the queue.
-        #[expect(clippy::large_enum_variant, reason = "there is one, inside the governor; a box would cost a jump")]
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         pub(crate) enum State {
             $($variant($file::State),)*
@@ -47,7 +53,6 @@ macro_rules! family {
                 match (self, parameters) {
                     $((Self::$variant(state), Queue::$variant(parameters)) => state.adopt(parameters),)*
                     // `Governor::set` changes numbers, never the kind.
-                    #[allow(unreachable_patterns, reason = "reachable as soon as there are two kinds")]
                     _ => {}
                 }
             }
@@ -83,6 +88,18 @@ macro_rules! family {
             pub(crate) fn next_expiry(&self) -> Option<Moment> {
                 match self { $(Self::$variant(state) => state.next_expiry(),)* }
             }
+
+            pub(crate) fn ahead(&self, now: Moment, place: Place) -> Option<usize> {
+                match self { $(Self::$variant(state) => state.ahead(now, place),)* }
+            }
+
+            pub(crate) fn reads_signals(&self) -> bool {
+                match self { $(Self::$variant(state) => state.reads_signals(),)* }
+            }
+
+            pub(crate) fn tick(&mut self, now: Moment, signals: &Signals, tickets: &mut Tickets) {
+                match self { $(Self::$variant(state) => state.tick(now, signals, tickets),)* }
+            }
         }
     };
 }
@@ -92,6 +109,14 @@ family! {
     Fifo(fifo);
     /// A queue per class or tier; a better one is always served first.
     StrictPriority(strict_priority);
+    /// One queue, but the newest first while it is overloaded.
+    LifoUnderOverload(lifo_under_overload);
+    /// The request whose answer is due first is served first.
+    EarliestDeadline(earliest_deadline);
+    /// Each class, tier, tenant or user has its share of the service by weight.
+    WeightedFair(weighted_fair);
+    /// Three queues by a score of what the question says.
+    Semantic(semantic);
 }
 
 /// Where a request stands: the index of the queue and the position in it.
@@ -145,4 +170,16 @@ pub(crate) trait Discipline {
 
     /// When the next of those waiting will have waited too long.
     fn next_expiry(&self) -> Option<Moment>;
+
+    /// How many are served before the one at this place if nobody else arrives or leaves; `None`: nobody
+    /// stands there.
+    fn ahead(&self, now: Moment, place: Place) -> Option<usize>;
+
+    /// Whether it follows signals, also while nobody arrives.
+    fn reads_signals(&self) -> bool {
+        false
+    }
+
+    /// Runs on the governor's clock.
+    fn tick(&mut self, _now: Moment, _signals: &Signals, _tickets: &mut Tickets) {}
 }

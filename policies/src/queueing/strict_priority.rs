@@ -175,6 +175,24 @@ impl Discipline for State {
     fn next_expiry(&self) -> Option<Moment> {
         self.lines.iter().filter_map(|line| self.limits.next_expiry(line)).min()
     }
+
+    fn ahead(&self, now: Moment, place: Place) -> Option<usize> {
+        let own = usize::from(place.class);
+        let (before, since) = self.lines.get(own)?.ahead(place.position)?;
+        let rank = |class: usize, since: Moment| {
+            let better = self.aging_ns.map_or(0, |aging_ns| now.since(since) / aging_ns);
+            ((class as u64).saturating_sub(better), since, class)
+        };
+        let mine = rank(own, since);
+        // Within a line both grow with the time of arrival, so those before stand at its front.
+        let of_others = (0..QUEUES).filter(|&class| class != own).map(|class| {
+            if self.aging_ns.is_none() {
+                return if class < own { self.lines[class].len() } else { 0 };
+            }
+            self.lines[class].waits().take_while(|&since| rank(class, since) < mine).count()
+        });
+        Some(before + of_others.sum::<usize>())
+    }
 }
 
 #[cfg(test)]

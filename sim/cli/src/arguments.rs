@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay_datasets::{Columns, TimeUnit, bundled};
 use forebay_model::document::Setting;
+use forebay_workbench::spans::MOST_REQUESTS;
 use forebay_workbench::tune::Overrides;
 use forebay_workbench::{Opened, Workers, open};
 use std::path::PathBuf;
@@ -45,6 +46,12 @@ pub(crate) enum Command {
                             --time-unit ms --tokens-in prompt --tokens-out completion"
     )]
     Trace(TraceArguments),
+    /// Tell one request's story: where it was, what each policy decided and why, how it ended.
+    #[command(
+        after_help = "Examples:\n  forebay run shop-peak-mini --trace-requests 100 --out out/peak\n  forebay explain \
+                            out/peak\n  forebay explain out/peak --request 0"
+    )]
+    Explain(ExplainArguments),
 }
 
 /// What all commands on a scenario take.
@@ -140,6 +147,11 @@ pub(crate) struct RunArguments {
     /// Exit with 1 when a constraint of the scenario's objective is missed.
     #[arg(long)]
     pub(crate) require: bool,
+    /// Follow N requests of the first replication, evenly spread over its births (all of them, if there are
+    /// no more), and write where they were and what was decided about them to spans.json in the folder of
+    /// --out. Perfetto opens it, `forebay explain` tells it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REQUESTS)))]
+    pub(crate) trace_requests: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -272,6 +284,21 @@ impl TraceArguments {
             sort: self.sort,
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArguments {
+    /// Folder of a run with --trace-requests.
+    pub(crate) run: PathBuf,
+    /// Number of the request, counted from 0 in order of birth; absent: those that were traced are listed.
+    #[arg(long, value_name = "ID")]
+    pub(crate) request: Option<u64>,
+    /// Form of the result on standard output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// No remarks on standard error.
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 fn bundled_scenarios() -> String {

@@ -2,6 +2,7 @@
 
 pub(crate) mod capacity;
 pub(crate) mod check;
+pub(crate) mod explain;
 pub(crate) mod params;
 pub(crate) mod run;
 mod run_screen;

@@ -4,6 +4,7 @@ use forebay_model::document::Problem;
 use forebay_workbench::inputs::OpenError;
 use forebay_workbench::output::OutputError;
 use forebay_workbench::run::RunFailure;
+use forebay_workbench::spans::SpansError;
 use forebay_workbench::tune::{RecordError, TuneError};
 
 /// Why a command ends with something else than 0.
@@ -91,6 +92,12 @@ impl From<RecordError> for Failure {
             RecordError::Tune(error) => error.into(),
             other => Self::Other(other.into()),
         }
+    }
+}
+
+impl From<SpansError> for Failure {
+    fn from(error: SpansError) -> Self {
+        Self::Input(error.to_string())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Attempts in flight: a table with reusable places, so that memory follows what is in the system.
 
 use crate::ids::{AttemptId, StageId};
+use crate::service::ProviderVisit;
 use forebay_engine::{Chance, Handle, Span, Time};
 use forebay_policies::{Level, Reason, RequestView, Site};
 
@@ -60,6 +61,8 @@ pub(crate) struct Attempt {
     /// The person has gone unnoticed: the work goes on, nobody hears the answer.
     pub(crate) orphan: bool,
     pub(crate) holds_slot: bool,
+    /// It has a thread of the gateway; kept only where the host's memory is.
+    pub(crate) has_thread: bool,
     pub(crate) reranked: bool,
     /// It has documents.
     pub(crate) retrieved: bool,
@@ -86,6 +89,8 @@ pub(crate) struct Attempt {
     pub(crate) started: Time,
     /// Time spent in queues so far.
     pub(crate) waited: Span,
+    /// The wait that it was told when it was queued, if it was told one.
+    pub(crate) told: Option<Span>,
     /// When its first token came; `Time::MAX` before.
     pub(crate) first_token: Time,
     /// Replica that serves it at its present stage.
@@ -93,6 +98,14 @@ pub(crate) struct Attempt {
     /// Device memory it holds, GB, and its growth, GB per second of undisturbed service.
     pub(crate) held_gb: f64,
     pub(crate) growth_gb_per_s: f64,
+    /// Share of its level's right answers that stay right on its way: what providers and documents lose.
+    pub(crate) kept: f32,
+    /// Answered from a cache: whether rightly.
+    pub(crate) cached: Option<bool>,
+    /// The cache that it has asked.
+    pub(crate) missed_at: Option<StageId>,
+    /// Its stay at external providers.
+    pub(crate) visit: Option<Box<ProviderVisit>>,
     /// End of its service at a stage.
     pub(crate) done: Option<Handle>,
     /// End of its wait at a gate, or the time limit of its stage.
@@ -133,6 +146,7 @@ impl Attempts {
             live: true,
             orphan: false,
             holds_slot: false,
+            has_thread: false,
             reranked: false,
             retrieved: false,
             passed_retrieval_gate: false,
@@ -150,10 +164,15 @@ impl Attempts {
             entered: now,
             started: now,
             waited: Span::ZERO,
+            told: None,
             first_token: Time::MAX,
             replica: 0,
             held_gb: 0.0,
             growth_gb_per_s: 0.0,
+            kept: 1.0,
+            cached: None,
+            missed_at: None,
+            visit: None,
             done: None,
             timer: None,
             patience: None,

@@ -1,7 +1,7 @@
 //! Scenario files: from TOML text to a typed value, with errors an engineer can act on.
 //!
 //! ```text
-//! text -> parse -> tree -> settings -> check against the schema -> typed value
+//! text -> parse -> tree -> variant -> settings -> check against the schema -> typed value
 //! ```
 //!
 //! The schema is the one that schemars derives from the type, so ranges, names and meanings are written
@@ -28,6 +28,7 @@ mod suggest;
 mod tests;
 mod tree;
 mod validate;
+mod variants;
 
 use std::sync::Arc;
 
@@ -42,6 +43,7 @@ pub use parameters::{
 pub use problem::{Problem, SETTING_FILE};
 pub use settings::Setting;
 pub use source::{LARGEST_SOURCE, Source};
+pub use variants::{AS_WRITTEN, Variant, Variants};
 
 use path::Trail;
 use problem::{Finding, Findings, Origin, Place};
@@ -57,8 +59,15 @@ pub struct Document<T> {
     json: Value,
     texts: Texts,
     schema: Arc<Value>,
-    /// What was written, settings included, defaults not.
+    /// What was written, variant and settings included, defaults not.
     tree: Node,
+    /// What was written, before any change.
+    written: Arc<Node>,
+    variants: Variants,
+    /// The variants that were not chosen, the document as written before them.
+    others: Vec<Self>,
+    /// What every problem says besides.
+    note: Option<String>,
 }
 
 /// The texts that positions count in.
@@ -86,44 +95,112 @@ where
     let texts = Texts { source: Arc::new(source.clone()), settings: settings.to_vec() };
     let mut findings = Findings::default();
     match parse::parse(source, &mut findings) {
-        Some(tree) => build(Arc::new(schema::<T>()), texts, tree, 0),
-        None => Err(texts.problems(findings)),
+        Some(tree) => build(&Arc::new(schema::<T>()), &texts, &Arc::new(tree)),
+        None => Err(texts.problems(findings, None)),
     }
 }
 
-/// Applies the settings from index `first` on, checks, and makes the typed value.
-fn build<T>(
-    schema: Arc<Value>,
-    texts: Texts,
-    mut tree: Node,
-    first: usize,
-) -> Result<Document<T>, Vec<Problem>>
+/// Makes the document of what was written: the variant in force with all settings, and, as they stand in
+/// the text, the others.
+fn build<T>(schema: &Arc<Value>, texts: &Texts, written: &Arc<Node>) -> Result<Document<T>, Vec<Problem>>
 where
     T: DeserializeOwned + Serialize,
 {
+    let root = Shape::root(schema);
     let mut findings = Findings::default();
-    let root = Shape::root(&schema);
-    settings::apply(&texts.settings[first..], first, &root, &mut tree, &mut findings);
-    validate::validate(&root, &tree, &Trail::ROOT, &mut findings);
+    let mut base = Node::clone(written);
+    let numbered = || texts.settings.iter().enumerate();
+    let choosing =
+        |(_, setting): &(usize, &Setting)| root.property("variants").is_some() && variants::is_about(setting);
+    settings::apply(numbered().filter(choosing), &root, &mut base, &mut findings);
+    let variants = variants::take(&root, &mut base, &mut findings);
     if !findings.is_empty() {
-        return Err(texts.problems(findings));
+        return Err(texts.problems(findings, None));
     }
-    let refuse = |path: &[String], found: Option<String>, allowed: String| {
-        let segments = || path.iter().map(String::as_str);
-        let node = tree.nearest(segments());
-        let found = found.unwrap_or_else(|| node.shown());
-        vec![texts.problem(Finding {
-            place: node.place,
-            path: path::join(segments()),
-            found,
-            allowed,
-            hint: None,
-        })]
+    let rest: Vec<(usize, &Setting)> = numbered().filter(|setting| !choosing(setting)).collect();
+    let one = |chosen: Option<&str>, settings: &[(usize, &Setting)], note: Option<String>| {
+        let part = Part { schema, texts, written, base: &base, note };
+        part.document(&variants, chosen, settings)
     };
-    let value: T = deserialize::from_tree(&tree)
-        .map_err(|failure| refuse(&failure.path, failure.found, failure.allowed))?;
-    let json = serde_json::to_value(&value).map_err(|error| refuse(&[], None, error.to_string()))?;
-    Ok(Document { value, json, texts, schema, tree })
+    let mut document = one(variants.names.chosen.as_deref(), &rest, None)?;
+    if variants.changing().next().is_none() {
+        return Ok(document);
+    }
+    // Settings of the user's are for the variant that was chosen: another need not stand them. And where
+    // the text is right only with them, nothing can be said of the others.
+    let Ok(as_written) = one(None, &[], None) else { return Ok(document) };
+    document.others.push(as_written);
+    let mut problems = Vec::new();
+    for name in variants.changing() {
+        if rest.is_empty() && variants.names.chosen.as_deref() == Some(name) {
+            continue;
+        }
+        let note = format!("this is so in the variant {}", path::quote(name));
+        match one(Some(name), &[], Some(note)) {
+            Ok(other) => document.others.push(other),
+            Err(more) => problems.extend(more),
+        }
+    }
+    problems.truncate(problem::SHOWN);
+    if problems.is_empty() { Ok(document) } else { Err(problems) }
+}
+
+/// What all variants of a document share.
+struct Part<'a> {
+    schema: &'a Arc<Value>,
+    texts: &'a Texts,
+    written: &'a Arc<Node>,
+    /// What was written, without what it says of variants.
+    base: &'a Node,
+    note: Option<String>,
+}
+
+impl Part<'_> {
+    /// Makes the changes, checks, and makes the typed value.
+    fn document<T>(
+        self,
+        variants: &variants::Written,
+        chosen: Option<&str>,
+        settings: &[(usize, &Setting)],
+    ) -> Result<Document<T>, Vec<Problem>>
+    where
+        T: DeserializeOwned + Serialize,
+    {
+        let Self { schema, texts, note, .. } = self;
+        let mut findings = Findings::default();
+        let mut tree = self.base.clone();
+        let root = Shape::root(schema);
+        if let Some(name) = chosen {
+            variants.apply(name, &root, &mut tree, &mut findings);
+        }
+        settings::apply(settings.iter().copied(), &root, &mut tree, &mut findings);
+        validate::validate(&root, &tree, &Trail::ROOT, &mut findings);
+        if !findings.is_empty() {
+            return Err(texts.problems(findings, note.as_deref()));
+        }
+        let refuse = |path: &[String], found: Option<String>, allowed: String| {
+            let segments = || path.iter().map(String::as_str);
+            let node = tree.nearest(segments());
+            let found = found.unwrap_or_else(|| node.shown());
+            let finding =
+                Finding { place: node.place, path: path::join(segments()), found, allowed, hint: None };
+            vec![texts.problem(finding, note.as_deref())]
+        };
+        let value: T = deserialize::from_tree(&tree)
+            .map_err(|failure| refuse(&failure.path, failure.found, failure.allowed))?;
+        let json = serde_json::to_value(&value).map_err(|error| refuse(&[], None, error.to_string()))?;
+        Ok(Document {
+            value,
+            json,
+            texts: texts.clone(),
+            schema: Arc::clone(schema),
+            tree,
+            written: Arc::clone(self.written),
+            variants: Variants { chosen: chosen.map(str::to_owned), all: variants.names.all.clone() },
+            others: Vec::new(),
+            note,
+        })
+    }
 }
 
 impl<T> Document<T> {
@@ -140,13 +217,20 @@ impl<T> Document<T> {
     ) -> Problem {
         let segments = path::split(path).unwrap_or_default();
         let node = self.tree.nearest(segments.iter().map(|segment| segment.key.as_str()));
-        self.texts.problem(Finding {
-            place: node.place,
-            path: path.to_owned(),
-            found: found.into(),
-            allowed: allowed.into(),
-            hint,
-        })
+        let (found, allowed) = (found.into(), allowed.into());
+        let finding = Finding { place: node.place, path: path.to_owned(), found, allowed, hint };
+        self.texts.problem(finding, self.note.as_deref())
+    }
+
+    /// Which variants there are, and which of them this is.
+    pub fn variants(&self) -> &Variants {
+        &self.variants
+    }
+
+    /// The variants that were not chosen, without the user's settings; before them, the document as
+    /// written. Empty where there are none, and where the text is right only with the user's settings.
+    pub fn others(&self) -> &[Self] {
+        &self.others
     }
 
     /// The value as JSON, defaults filled in: what [`get_number`] and [`path_exists`] look into.
@@ -164,9 +248,9 @@ impl<T> Document<T> {
         &self.texts.source
     }
 
-    /// All that can be tuned in this document.
+    /// All that can be tuned in this document, the choice of its variant before all.
     pub fn parameters(&self) -> Vec<Parameter> {
-        parameters(&self.schema, &self.json)
+        self.variants.parameter().into_iter().chain(parameters(&self.schema, &self.json)).collect()
     }
 
     /// The complete document as TOML, defaults and settings included: reading it gives an equal value.
@@ -188,19 +272,22 @@ impl<T: DeserializeOwned + Serialize> Document<T> {
     /// As [`read`].
     pub fn with(&self, settings: &[Setting]) -> Result<Self, Vec<Problem>> {
         let mut texts = self.texts.clone();
-        let first = texts.settings.len();
         texts.settings.extend_from_slice(settings);
-        build(Arc::clone(&self.schema), texts, self.tree.clone(), first)
+        build(&self.schema, &texts, &self.written)
     }
 }
 
 impl Texts {
-    fn problems(&self, findings: Findings) -> Vec<Problem> {
-        findings.into_problems(|finding| self.problem(finding))
+    fn problems(&self, findings: Findings, note: Option<&str>) -> Vec<Problem> {
+        findings.into_problems(|finding| self.problem(finding, note))
     }
 
-    fn problem(&self, finding: Finding) -> Problem {
+    fn problem(&self, finding: Finding, note: Option<&str>) -> Problem {
         let Finding { place, path, found, allowed, hint } = finding;
+        let hint = match (hint, note) {
+            (Some(hint), Some(note)) => Some(format!("{hint}\n  {note}")),
+            (hint, note) => hint.or_else(|| note.map(str::to_owned)),
+        };
         let (file, (line, column)) = match place.origin {
             Origin::File => (self.source.name.clone(), self.source.position(place.offset)),
             Origin::Setting(index) => {

@@ -9,11 +9,15 @@
 //! | [`llm`] | the two models of an LLM engine |
 //! | [`outcome`] | how requests end, the ledger, the digest |
 //! | [`metrics`] | what was measured, by name |
+//! | [`accounts`] | costs, satisfaction, alerts and the control loop, kept beside the run |
+//! | [`shadow`] | a second policy that decides beside the live one |
 //! | [`replication`] | one run, start to end |
+//! | [`spans`] | where single requests were, and what was decided about them |
 //!
 //! The crate reads no files and no clock: a scenario, the traces and calibrations it names, a seed and a
 //! replication go in, a [`Replication`] comes out, the same on every machine.
 
+pub mod accounts;
 mod attempts;
 mod clients;
 pub mod document;
@@ -26,6 +30,8 @@ pub mod outcome;
 pub mod replication;
 pub mod scenario;
 pub mod service;
+pub mod shadow;
+pub mod spans;
 mod stages;
 mod telemetry;
 pub mod timeline;
@@ -33,6 +39,7 @@ pub mod trace;
 
 pub use metrics::{Metric, Metrics};
 pub use outcome::{Digest, Ledger};
+pub use replication::simulate_with_spans;
 pub use replication::{Replication, RunError, simulate};
 pub use scenario::{Inputs, Loaded, Scenario};
 pub use trace::Trace;

@@ -75,6 +75,8 @@ impl Group {
 pub(crate) struct Ended {
     pub(crate) end: End,
     pub(crate) level: Level,
+    /// It came from a cache, and is no answer of its level.
+    pub(crate) cached: bool,
     pub(crate) right: bool,
     pub(crate) in_time: bool,
     /// Its request was born after the warm-up.
@@ -170,4 +172,14 @@ pub(crate) struct WindowCounts {
     pub(crate) ended: u64,
     pub(crate) errors: u64,
     pub(crate) llm_timeouts: u64,
+    pub(crate) answered: u64,
+    pub(crate) answered_l3: u64,
+    /// Millionths of satisfaction, and of how many people.
+    pub(crate) satisfaction: u64,
+    pub(crate) rated: u64,
+    /// Calls of vector stores, and their nanoseconds.
+    pub(crate) store_calls: u64,
+    pub(crate) store_ns: u64,
+    pub(crate) cache_lookups: u64,
+    pub(crate) cache_hits: u64,
 }

@@ -30,6 +30,8 @@ pub(crate) struct DeviceMemory {
     pub(crate) full: Option<(Time, Handle)>,
     /// Allocations that failed.
     pub(crate) failures: u64,
+    /// Faults that have taken the device away: it is there while there is none.
+    pub(crate) lost: u32,
 }
 
 impl DeviceMemory {
@@ -48,6 +50,7 @@ impl DeviceMemory {
             rerank_busy: 0,
             full: None,
             failures: 0,
+            lost: 0,
         }
     }
 
@@ -55,6 +58,18 @@ impl DeviceMemory {
     pub(crate) fn load(&mut self, gb: f64) {
         self.fixed_gb += gb;
         self.reserved_gb = self.reserved_gb.max(self.fixed_gb);
+    }
+
+    /// Loads a model while the device is in use.
+    pub(crate) fn load_now(&mut self, now: Time, gb: f64) {
+        self.advance(now);
+        self.load(gb);
+    }
+
+    /// Gives back what a model took.
+    pub(crate) fn unload(&mut self, now: Time, gb: f64) {
+        self.advance(now);
+        self.fixed_gb -= gb;
     }
 
     pub(crate) fn capacity_gb(&self) -> f64 {

@@ -2,9 +2,14 @@
 //!
 //! A metric that a run could not produce is absent with a reason, never 0.
 
+mod control;
+mod economics;
+mod of_stages;
+mod recovery;
+
 use crate::measure::{Group, StageMeasure};
-use crate::scenario::Loaded;
-use crate::service::{Service, StageState};
+use crate::scenario::{Loaded, Scenario};
+use crate::service::{Replicas, Scaler, Service, StageState};
 use forebay_engine::{Histogram, Span};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -23,6 +28,17 @@ pub struct Metric {
 
 /// Metrics by name, in the order of the summary.
 pub type Metrics = IndexMap<String, Metric>;
+
+/// Why a run of this scenario can have no value of a metric, as far as the scenario alone tells it; `None`:
+/// it may have one.
+pub fn missing(scenario: &Scenario, metric: &str) -> Option<&'static str> {
+    match metric {
+        "recovery_s" => recovery::missing(scenario),
+        "shadow_differs_share" => scenario.shadow.is_none().then_some("the scenario has no shadow"),
+        "wait_notice_error_s" => (!scenario.gateway.wait_notice).then_some(control::NO_NOTICES),
+        _ => economics::missing(scenario, metric),
+    }
+}
 
 /// A list of metrics under construction.
 struct Sheet(Metrics);
@@ -48,6 +64,11 @@ impl Sheet {
             let metric = Metric { value: None, unit: unit.to_owned(), reason: Some(reason.to_owned()) };
             self.0.insert(name.into(), metric);
         }
+    }
+
+    /// The value of a metric that is there already.
+    fn value(&self, name: &str) -> Option<f64> {
+        self.0.get(name).and_then(|metric| metric.value)
     }
 
     /// Mean, percentiles and maximum of a histogram, in seconds.
@@ -106,22 +127,13 @@ pub(crate) fn total(service: &Service, loaded: &Loaded) -> Metrics {
     );
     sheet.put("out_of_memory", "", measure.out_of_memory as f64);
     sheet.put("engine_restarts", "", measure.restarts as f64);
-    sheet.put("commands_per_min", "1/min", measure.commands as f64 * 60.0 / window_s);
-    sheet.maybe(
-        "fairness_jain",
-        "",
-        jain(&measure.by.tenant),
-        "there is one tenant, or more than get a breakdown, or nobody asked",
-    );
-    for (name, reason) in [
-        ("cache_hit_rate", "the scenario has no semantic cache"),
-        ("cache_wrong_rate", "the scenario has no semantic cache"),
-        ("cost", "the scenario gives no prices"),
-        ("csat", "the scenario gives no satisfaction model"),
-        ("value", "the scenario gives no business value"),
-        ("recovery_s", "the scenario has no fault or surge to recover from"),
-    ] {
-        sheet.maybe(name, "", None, reason);
+    capacity_metrics(&mut sheet, service, loaded);
+    of_stages::total(&mut sheet, service);
+    control::total(&mut sheet, service, loaded);
+    economics::total(&mut sheet, service, loaded);
+    match recovery::recovery_s(&loaded.scenario, &service.timeline.points) {
+        Ok(seconds) => sheet.put("recovery_s", "s", seconds),
+        Err(reason) => sheet.maybe("recovery_s", "s", None, reason),
     }
     sheet.0
 }
@@ -148,12 +160,29 @@ fn memory_metrics(sheet: &mut Sheet, service: &Service) {
     sheet.maybe("preemptions", "", preemptions.map(|n| n as f64), no_kv);
 }
 
-/// Jain's fairness index over the tenants' shares of answered requests: 1 when all fare alike.
-fn jain(tenants: &[Group]) -> Option<f64> {
-    let shares: Vec<f64> = tenants.iter().filter_map(|g| share(g.answered, g.ended)).collect();
-    let squares: f64 = shares.iter().map(|x| x * x).sum();
-    let sum: f64 = shares.iter().sum();
-    (shares.len() > 1 && squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+/// Replicas of all LLM stages, and the memory of the gateway's host.
+fn capacity_metrics(sheet: &mut Sheet, service: &Service, loaded: &Loaded) {
+    let stages = 0..loaded.scenario.stages.len();
+    let replicas: Vec<_> = stages.filter_map(|stage| service.replicas_of(loaded, stage)).collect();
+    let closed = service.scalers.iter().all(Scaler::is_closed);
+    let of = |value: fn(&Replicas) -> f64| {
+        (closed && !replicas.is_empty()).then(|| replicas.iter().map(value).sum::<f64>())
+    };
+    let reason = if closed {
+        "no LLM stage is in the scenario"
+    } else {
+        "the run did not reach the end of its arrivals"
+    };
+    sheet.maybe("replicas_mean", "", of(|r| r.mean), reason);
+    sheet.maybe("replica_hours", "h", of(|r| r.hours), reason);
+    let timetable = service.scalers.iter().map(|scaler| scaler.timetable_used).sum::<u64>();
+    let scaled = !service.scalers.is_empty();
+    sheet.maybe("timetable_used", "", scaled.then_some(timetable as f64), "no stage has autoscaling");
+    let host = service.host.as_ref();
+    let no_host = "the scenario does not give the gateway's host";
+    sheet.maybe("host_memory_max_mb", "MB", host.map(|h| h.max_mb), no_host);
+    sheet.maybe("gateway_kills", "", host.map(|h| h.gateway_kills as f64), no_host);
+    sheet.maybe("neighbour_kills", "", host.map(|h| h.neighbour_kills as f64), no_host);
 }
 
 fn group_metrics(sheet: &mut Sheet, group: &Group, window_s: f64) {
@@ -231,10 +260,23 @@ pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String,
     let mut stages = IndexMap::new();
     let bounded = scenario.gateway.executor_slots.is_some();
     stages.insert("executor".to_owned(), stage_metrics(&service.executor.measure, bounded));
-    for (name, measure) in scenario.stages.keys().zip(&service.measure.stages) {
-        stages.insert(name.clone(), stage_metrics(measure, true));
+    for (index, (name, measure)) in scenario.stages.keys().zip(&service.measure.stages).enumerate() {
+        let bounded = measure.capacity < u64::from(u32::MAX);
+        let mut sheet = Sheet(stage_metrics(measure, bounded));
+        if let Some(replicas) = service.replicas_of(loaded, index) {
+            sheet.put("replicas_mean", "", replicas.mean);
+            sheet.put("replicas_max", "", replicas.max);
+            sheet.put("replica_hours", "h", replicas.hours);
+        }
+        of_stages::own(&mut sheet, &service.stages[index], loaded);
+        stages.insert(name.clone(), sheet.0);
+        for (part, metrics) in of_stages::parts(service, loaded, index) {
+            stages.insert(format!("{name}.{part}"), metrics);
+        }
     }
     all.insert("stage".to_owned(), stages);
+    economics::breakdowns(service, &mut all);
+    control::breakdowns(service, loaded, &mut all);
     all.retain(|_, keys| !keys.is_empty());
     all
 }

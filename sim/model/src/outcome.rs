@@ -30,16 +30,36 @@ pub(crate) enum Failure {
     EngineRestarted,
     /// Prompt and answer do not fit into the engine's KV memory at all.
     TooLong,
+    /// The GPU that served it was lost.
+    GpuLost,
+    /// No replica of the stage was up.
+    NoReplica,
+    /// The gateway's process was killed: its memory was beyond its container's or its host's.
+    GatewayKilled,
+    /// The process of a stage on the gateway's host was killed: the host's memory had run out.
+    NeighbourKilled,
 }
 
 impl Failure {
-    pub(crate) const ALL: [Self; 3] = [Self::OutOfMemory, Self::EngineRestarted, Self::TooLong];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::OutOfMemory,
+        Self::EngineRestarted,
+        Self::TooLong,
+        Self::GpuLost,
+        Self::NoReplica,
+        Self::GatewayKilled,
+        Self::NeighbourKilled,
+    ];
 
     pub(crate) fn code(self) -> &'static str {
         match self {
             Self::OutOfMemory => "out_of_memory",
             Self::EngineRestarted => "engine_restarted",
             Self::TooLong => "too_long",
+            Self::GpuLost => "gpu_lost",
+            Self::NoReplica => "no_replica",
+            Self::GatewayKilled => "gateway_killed",
+            Self::NeighbourKilled => "neighbour_killed",
         }
     }
 }
@@ -49,6 +69,8 @@ impl Failure {
 pub(crate) struct Tally {
     pub(crate) offered: u64,
     pub(crate) answered: [u64; 4],
+    /// Answered from a cache.
+    pub(crate) cached: u64,
     by_reason: Vec<u64>,
     by_full_stage: Vec<u64>,
     pub(crate) timed_out: u64,
@@ -61,6 +83,7 @@ impl Tally {
         Self {
             offered: 0,
             answered: [0; 4],
+            cached: 0,
             by_reason: vec![0; Reason::ALL.len()],
             by_full_stage: vec![0; stages],
             timed_out: 0,
@@ -69,8 +92,10 @@ impl Tally {
         }
     }
 
-    pub(crate) fn count(&mut self, end: End, level: Level) {
+    /// Counts an end; `cached`: an answer that came from a cache.
+    pub(crate) fn count(&mut self, end: End, level: Level, cached: bool) {
         match end {
+            End::Answered if cached => self.cached += 1,
             End::Answered => self.answered[level.index()] += 1,
             End::RejectedBy(why, _) => self.by_reason[why.index()] += 1,
             End::StageFull(stage) => self.by_full_stage[usize::from(stage)] += 1,
@@ -102,7 +127,7 @@ impl Tally {
         let [l1, l2, l3, l4] = self.answered;
         Ledger {
             offered: self.offered,
-            answered: Answered { l1, l2, l3, l4, cache: 0 },
+            answered: Answered { l1, l2, l3, l4, cache: self.cached },
             rejected,
             timed_out: self.timed_out,
             abandoned: self.abandoned,
@@ -202,8 +227,9 @@ impl Digest {
     }
 
     /// Folds the end of a request in.
-    pub(crate) fn fold_end(&mut self, index: u64, end: End, level: Level, at_ns: u64) {
+    pub(crate) fn fold_end(&mut self, index: u64, end: End, level: Level, cached: bool, at_ns: u64) {
         let (kind, detail) = match end {
+            End::Answered if cached => (1, Level::ALL.len() as u64),
             End::Answered => (1, level.index() as u64),
             End::RejectedBy(why, _) => (2, fingerprint(why.code())),
             End::StageFull(stage) => (3, u64::from(stage)),

@@ -1,10 +1,13 @@
 //! One replication, run and measured: what the workbench averages, compares and shows.
 
+use crate::accounts::alerts::RaisedAlert;
 use crate::metrics::{self, Metrics};
 use crate::outcome::{Digest, Ledger};
 use crate::scenario::Loaded;
 use crate::service::{BuildError, Service};
-use crate::timeline::Point;
+use crate::shadow::ShadowReport;
+use crate::spans::{Names, Recorder, RequestSpans};
+use crate::timeline::{Mark, Point};
 use forebay_engine::{Simulation, Span, Stop, Time};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -26,6 +29,15 @@ pub struct Replication {
     pub by: IndexMap<String, IndexMap<String, Metrics>>,
     /// The timeline.
     pub timeline: Vec<Point>,
+    /// What began and ended in it: faults, and processes that were killed.
+    #[serde(default)]
+    pub marks: Vec<Mark>,
+    /// Alerts that were raised; of very many the first ones.
+    #[serde(default)]
+    pub alerts: Vec<RaisedAlert>,
+    /// Where the shadow and the live policy differ; absent without a shadow.
+    #[serde(default)]
+    pub shadow: Option<ShadowReport>,
     /// What does not hold that must: empty in a sound run.
     pub violations: Vec<String>,
 }
@@ -36,6 +48,26 @@ pub struct Replication {
 /// When the scenario cannot be built, or its clock stands still.
 pub fn simulate(loaded: &Loaded, seed: u64, replication: u64) -> Result<Replication, RunError> {
     finish(Service::simulation(loaded, seed, replication)?, loaded)
+}
+
+/// Runs one replication to its end and follows so many of its requests, evenly spread over all births;
+/// all of them, when there are no more. Everything else is as [`simulate`] gives it.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_with_spans(
+    loaded: &Loaded,
+    seed: u64,
+    replication: u64,
+    requests: u32,
+) -> Result<(Replication, Vec<RequestSpans>), RunError> {
+    let mut simulation = Service::simulation(loaded, seed, replication)?;
+    let warm = simulation.world.plan.warm;
+    simulation.world.spans.begin(Recorder::new(Names::new(&loaded.scenario), warm, requests));
+    run(&mut simulation, loaded)?;
+    let replication = measured(&simulation, loaded);
+    let spans = simulation.world.spans.take(simulation.calendar.now());
+    Ok((replication, spans))
 }
 
 /// Runs a replication that has begun to its end: one that was stepped, or forked into a what-if.
@@ -92,6 +124,9 @@ fn measured(simulation: &Simulation<Service>, loaded: &Loaded) -> Replication {
         metrics: metrics::total(service, loaded),
         by: metrics::breakdowns(service, loaded),
         timeline: service.timeline.points.clone(),
+        marks: service.timeline.marks.clone(),
+        alerts: service.accounts.alerts.raised(loaded.scenario.workload.classes.keys()),
+        shadow: service.shadow_report(loaded),
         violations: violations(service, &ledger, now),
         ledger,
     };
@@ -120,6 +155,12 @@ fn violations(service: &Service, ledger: &Ledger, now: Time) -> Vec<String> {
     let holders = service.attempts.iter().filter(|(_, attempt)| attempt.holds_slot).count();
     if holders != service.executor.busy as usize {
         found.push(format!("{} executor slots are taken by {holders} attempts", service.executor.busy));
+    }
+    if let Some(host) = &service.host {
+        let threads = service.attempts.iter().filter(|(_, attempt)| attempt.has_thread).count();
+        if threads as u64 != host.threads {
+            found.push(format!("{} threads of the gateway serve {threads} attempts", host.threads));
+        }
     }
     if service.attempts.iter().next().is_none() {
         for (index, device) in service.devices.iter().enumerate() {

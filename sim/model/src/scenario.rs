@@ -5,18 +5,34 @@
 //! user sees. Units are in the names. What a scenario says beyond single values (names that must exist,
 //! shares that must add up, call graphs that must end) is held by `check`.
 
+pub mod agents;
+pub mod autoscale;
+pub mod cache;
 pub(crate) mod check;
+pub mod economics;
+pub mod faults;
 pub(crate) mod graph;
+pub mod host;
 pub mod load;
 pub mod objective;
+pub mod providers;
+pub mod rules;
 pub mod service;
 pub mod telemetry;
 pub mod workload;
 
+pub use agents::{Agents, Summary};
+pub use autoscale::{Autoscale, ScaleBy};
+pub use cache::{KeywordCheck, Pools, Questions, SemanticCache};
+pub use economics::{Csat, Economics, TokenPrice};
+pub use faults::Fault;
+pub use host::Host;
 pub use load::{Inputs, Loaded};
+pub use providers::{Provider, Providers};
+pub use rules::{KnowledgeBase, OnNoMatch, Rules};
 pub use service::{
-    Allocator, Device, Endpoint, Gateway, LlmBatching, LlmSlots, OnOutOfMemory, Reranker, Routing, Server,
-    SlotMemory, Stage, VectorStore,
+    Allocator, Clock, Device, Endpoint, Gateway, LlmBatching, LlmSlots, OnOutOfMemory, OnTimeLimit, Reranker,
+    Routing, Server, SlotMemory, Stage, VectorStore,
 };
 pub use telemetry::Telemetry;
 pub use workload::{Class, Patience, PatienceUntil, People, Population, Resend, Retries, Source, Workload};
@@ -36,6 +52,14 @@ pub struct Scenario {
     /// One line: what it is.
     #[serde(default)]
     pub title: String,
+    /// Which of `variants` is in force; absent, empty or `right`: the scenario as it is written. Applied,
+    /// and empty, once a scenario has been read.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub variant: String,
+    /// The same scenario with some values changed, by name. Applied, and empty, once a scenario has been
+    /// read.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub variants: IndexMap<String, Variant>,
     /// How long it runs, with which seed, how many times.
     pub run: RunPlan,
     /// Who asks, and when.
@@ -56,15 +80,42 @@ pub struct Scenario {
     /// How signals are measured.
     #[serde(default)]
     pub telemetry: Telemetry,
+    /// What does not work, and when, by name.
+    #[serde(default)]
+    pub faults: IndexMap<String, Fault>,
     /// What decides.
     #[serde(default)]
     pub policy: Policy,
+    /// A second policy that decides beside `policy` on the same events and changes nothing: where the two
+    /// differ is reported. It decides on arrival and when a request is served; what stands at calls is
+    /// left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Policy>,
+    /// What things cost, and how satisfied people are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub economics: Option<Economics>,
     /// What is wanted.
     #[serde(default)]
     pub objective: Option<Objective>,
     /// Which parameters `tune` moves.
     #[serde(default)]
     pub tune: Option<Tune>,
+}
+
+/// What a variant of a scenario changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// What it shows, in a few words.
+    #[serde(default)]
+    pub title: String,
+    /// Paths of entries that it takes out, such as `policy.admission.gate`.
+    #[serde(default)]
+    pub without: Vec<String>,
+    /// Values that it sets, by path, such as `"policy.admission.gate.max_at_once" = 5`. The quotes may be
+    /// left out.
+    #[serde(default)]
+    pub set: IndexMap<String, serde_json::Value>,
 }
 
 /// How long a scenario runs, with which seed, how many times.
@@ -110,6 +161,9 @@ pub struct Quality {
     pub l4: LevelQuality,
     /// Share of the right answers at L1 that stay right when reranking was skipped.
     pub kept_without_rerank: Share,
+    /// Points `[documents, share]`, in order of documents: share of the right answers at L1 that stay right
+    /// when so many are retrieved; between them it is linear, outside it stays. Empty: all.
+    pub recall_points: Vec<(f64, f64)>,
 }
 
 /// Shares of right answers of one level, by the kind of question.

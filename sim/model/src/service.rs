@@ -7,43 +7,73 @@
 //! | `clients` | births, people who give up and ask again, retries by client code |
 //! | `pipeline` | the way of an attempt through gates and stages |
 //! | `stations` | server stations and the reranker |
-//! | `engines` | the two LLM engines, and device memory that runs out |
+//! | `engines` | the two LLM engines |
+//! | `out_of_memory` | device memory that runs out |
+//! | `roles` | what servers do beside taking time: cache, rules, hand-offs |
+//! | `providers` | external providers, and the walk from one to the next |
 //! | `ending` | ends of attempts and requests, and what they give back |
 //! | `signals` | samples, ticks, and the timeline |
+//! | `accounts` | what is told to the accounts and to the shadow |
+//! | `faults` | what does not work, and when |
+//! | `autoscale` | replicas that are started and stopped |
+//! | `host` | memory of the gateway's host, and who is killed when it runs out |
 //!
 //! An event handler never calls another one. What follows from it (a gate that opens, a call that
 //! fails) is put on a list of tasks that is worked off before the next event; so the order of effects is
 //! fixed, and no chain of consequences can overflow the stack.
 
+mod accounts;
+#[cfg(test)]
+mod accounts_tests;
+mod autoscale;
 mod build;
 mod clients;
 mod ending;
 mod engines;
+mod faults;
+mod host;
+mod out_of_memory;
 mod pipeline;
+mod providers;
+#[cfg(test)]
+mod providers_tests;
+mod roles;
+#[cfg(test)]
+mod roles_tests;
 mod signals;
 mod stations;
 #[cfg(test)]
 mod tests;
 
 pub use build::BuildError;
+pub use faults::Edge;
+pub(crate) use providers::ProviderVisit;
 
-use crate::attempts::Attempts;
+use crate::accounts::Accounts;
+use crate::attempts::{Attempt, Attempts};
 use crate::clients::birth::Nursery;
 use crate::clients::source::{Arrivals, Due};
 use crate::ids::{AttemptId, DeviceId, SourceId, StageId};
 use crate::llm::batching_stage::BatchingStage;
+use crate::llm::providers::ProvidersStage;
 use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
 use crate::outcome::{Digest, End, Tally};
 use crate::scenario::{LevelQuality, PatienceUntil};
+use crate::shadow::Shadow;
+use crate::spans::Spans;
 use crate::stages::reranker::RerankStage;
-use crate::stages::server::ServerStage;
+use crate::stages::server::{Role, ServerStage};
 use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{Calendar, Handle, Sampler, Span, Stream, Time, TimeWeighted, Welford, World};
-use forebay_policies::{Governor, Level, Moment, Signals, Site, Ticked};
+use forebay_policies::{Governor, Level, Signals, Site, Ticked};
 use std::collections::VecDeque;
+
+pub(crate) use autoscale::{Replicas, Scaler};
+use faults::Faults;
+use host::Host;
 
 /// What can happen.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +118,18 @@ pub enum Event {
     Warm,
     /// Arrivals are over, and with them the measured window.
     Close,
+    /// A fault begins, turns or ends.
+    Fault(u16, Edge),
+    /// An autoscaler looks at its stage.
+    Scale(u16),
+    /// A replica that an autoscaler started serves from now on: autoscaler, replica.
+    Started(u16, u32),
+    /// The gateway is back after it was killed.
+    GatewayUp,
+    /// The feedback loops of the shadow run.
+    ShadowTick,
+    /// Another process of its host is back after it was killed.
+    NeighbourUp(u16),
 }
 
 /// What follows from an event, to be done before the next one.
@@ -106,6 +148,17 @@ pub(crate) enum StageState {
     Reranker(RerankStage),
     Slots(SlotsStage),
     Batching(BatchingStage),
+    Providers(ProvidersStage),
+}
+
+impl StageState {
+    /// The replica or GPU that serves an attempt at this stage, where a stage has several.
+    pub(crate) fn replica(&self, attempt: &Attempt) -> Option<u32> {
+        match self {
+            Self::Server(_) | Self::Providers(_) => None,
+            Self::Reranker(_) | Self::Slots(_) | Self::Batching(_) => Some(attempt.replica),
+        }
+    }
 }
 
 /// What of the scenario the running service needs, in the form it needs it.
@@ -121,11 +174,17 @@ pub(crate) struct Plan {
     pub(crate) retries: Option<crate::scenario::Retries>,
     pub(crate) quality: [LevelQuality; 4],
     pub(crate) kept_without_rerank: f64,
+    /// Share of right answers at L1 that stay right with so many documents; between points linear.
+    pub(crate) recall: Vec<(f64, f64)>,
+    /// The first semantic cache: the last resort of attempts that have asked none.
+    pub(crate) last_resort: Option<StageId>,
     pub(crate) warm: Time,
     pub(crate) end: Time,
     pub(crate) empty_cache: Vec<Option<Span>>,
     /// Meters are read: something is there to read, or a policy wants to.
     pub(crate) samples: bool,
+    /// A policy may want to know the signals that no meter shows by itself.
+    pub(crate) reads: bool,
     /// The governor can be asked at these sites.
     pub(crate) gated: [bool; 4],
     pub(crate) key: (u64, u64),
@@ -205,6 +264,8 @@ pub(crate) struct Measures {
     /// Answers at L1 of endpoints that rerank, and those of them that were not reranked.
     pub(crate) rerank_wanted: u64,
     pub(crate) rerank_skipped: u64,
+    /// What calls of external providers cost.
+    pub(crate) provider_cost: f64,
 }
 
 /// The simulated service.
@@ -235,12 +296,15 @@ pub struct Service {
     pub(crate) pump: bool,
     /// The pending event at which a queued attempt has waited too long.
     pub(crate) expiry: Option<(Time, Handle)>,
-}
-
-/// The time as the governor is handed it.
-#[inline]
-pub(crate) fn moment(now: Time) -> Moment {
-    Moment(now.as_nanos())
+    /// Follows single requests, if it was asked to.
+    pub(crate) spans: Spans,
+    pub(crate) faults: Faults,
+    pub(crate) scalers: Vec<Scaler>,
+    /// Kept only where the scenario gives the host's memory.
+    pub(crate) host: Option<Host>,
+    pub(crate) accounts: Accounts,
+    /// A second policy that decides beside the live one, if the scenario has one.
+    pub(crate) shadow: Option<Box<Shadow>>,
 }
 
 impl World for Service {
@@ -265,9 +329,15 @@ impl World for Service {
             Event::Deliver => self.deliver(now),
             Event::Expire => self.expire(now),
             Event::Tick => self.tick(now, calendar),
+            Event::ShadowTick => self.shadow_tick(now, calendar),
             Event::Point => self.point(now, calendar),
             Event::Warm => self.warm(now),
             Event::Close => self.close(now),
+            Event::Fault(index, edge) => self.fault(now, index, edge, calendar),
+            Event::Scale(scaler) => self.scale(now, scaler, calendar),
+            Event::Started(scaler, replica) => self.started(now, scaler, replica, calendar),
+            Event::GatewayUp => self.gateway_up(now, calendar),
+            Event::NeighbourUp(place) => self.neighbour_up(now, place, calendar),
         }
         self.work_off(now, calendar);
     }
@@ -287,7 +357,7 @@ impl Service {
             if !self.pump {
                 return;
             }
-            self.serve_queue(now);
+            self.serve_queue(now, calendar);
             self.watch_expiry(calendar);
         }
     }
@@ -297,7 +367,7 @@ impl Service {
     pub(crate) fn site_of(&self, stage: StageId) -> Option<Site> {
         match self.stages[stage.index()] {
             StageState::Reranker(_) => Some(Site::RerankCall),
-            StageState::Slots(_) | StageState::Batching(_) => Some(Site::LlmCall),
+            StageState::Slots(_) | StageState::Batching(_) | StageState::Providers(_) => Some(Site::LlmCall),
             StageState::Server(_) => None,
         }
     }
@@ -319,6 +389,28 @@ impl Service {
     /// Requests in the system.
     pub fn in_system(&self) -> u64 {
         self.present
+    }
+
+    /// The classes with most questions that no rule matched in the last hour, with their counts, over all
+    /// knowledge bases: what an alert on the share of L3 shows as its cause. At most `most`.
+    pub fn most_unmatched(&self, now: Time, most: usize) -> Vec<(u16, u32)> {
+        let bases = self.stages.iter().filter_map(|state| match state {
+            StageState::Server(server) => match &server.role {
+                Role::Rules(knowledge) => Some(knowledge),
+                _ => None,
+            },
+            _ => None,
+        });
+        let mut counts: Vec<(u16, u32)> = Vec::new();
+        for (class, n) in bases.flat_map(|knowledge| knowledge.unmatched_in_hour(now)) {
+            match counts.iter_mut().find(|known| known.0 == class) {
+                Some(known) => known.1 += n,
+                None => counts.push((class, n)),
+            }
+        }
+        counts.sort_by_key(|&(class, n)| (std::cmp::Reverse(n), class));
+        counts.truncate(most);
+        counts
     }
 
     /// The level at which the governor answers now.

@@ -1,6 +1,10 @@
 //! Stages: what a call occupies. Each keeps its own queue and servers; the service moves attempts
 //! between them.
 
+pub(crate) mod cache;
+pub(crate) mod desk;
+pub(crate) mod knowledge_base;
+pub(crate) mod pool;
 pub(crate) mod reranker;
 pub(crate) mod server;
 

@@ -3,14 +3,17 @@
 //! Every period the service's meters are read once; the reading arrives `delay` later and passes the
 //! filters of the policy on arrival. Rates and shares are taken over a sliding window of periods.
 
-use crate::measure::WindowCounts;
+use crate::measure::{Ended, WindowCounts};
+use crate::outcome::End;
 use crate::scenario::Telemetry;
 use forebay_engine::{Span, Stream, Time};
-use forebay_policies::Reading;
+use forebay_policies::signal::SignalKind;
+use forebay_policies::{Level, Reading};
 use std::collections::VecDeque;
 
 /// Answered latencies kept for the p95.
 const LATENCIES: usize = 256;
+const MILLION: f64 = 1e6;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
@@ -24,11 +27,12 @@ pub(crate) struct Meter {
     sum: WindowCounts,
     /// Counts of the present period.
     pub(crate) now: WindowCounts,
-    latencies_ns: Vec<u64>,
-    next_latency: usize,
-    scratch: Vec<u64>,
+    latencies: Newest,
+    first_tokens: Newest,
     /// Readings on their way.
     pub(crate) in_transit: VecDeque<Reading>,
+    /// What the meters showed last, while they worked.
+    pub(crate) shown: [Option<f64>; SignalKind::COUNT],
 }
 
 /// Shares over the window.
@@ -38,6 +42,38 @@ pub(crate) struct WindowShares {
     pub(crate) error_rate: Option<f64>,
     pub(crate) llm_timeouts: f64,
     pub(crate) latency_p95_s: Option<f64>,
+    pub(crate) ttft_p95_s: Option<f64>,
+    pub(crate) l3_share: Option<f64>,
+    pub(crate) csat: Option<f64>,
+    pub(crate) store_latency_s: Option<f64>,
+    pub(crate) cache_hit_rate: Option<f64>,
+}
+
+/// The newest of some times, for their p95.
+#[derive(Clone, Debug, Default)]
+struct Newest {
+    ns: Vec<u64>,
+    next: usize,
+    scratch: Vec<u64>,
+}
+
+impl Newest {
+    #[inline]
+    fn add(&mut self, time: Span) {
+        if self.ns.len() < LATENCIES {
+            self.ns.push(time.as_nanos());
+        } else {
+            self.ns[self.next] = time.as_nanos();
+        }
+        self.next = (self.next + 1) % LATENCIES;
+    }
+
+    fn p95_s(&mut self) -> Option<f64> {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&self.ns);
+        let rank = (self.scratch.len() * 95).div_ceil(100).checked_sub(1)?;
+        Some(*self.scratch.select_nth_unstable(rank).1 as f64 * 1e-9)
+    }
 }
 
 impl Meter {
@@ -52,23 +88,31 @@ impl Meter {
             periods,
             sum: WindowCounts::default(),
             now: WindowCounts::default(),
-            latencies_ns: Vec::with_capacity(LATENCIES),
-            next_latency: 0,
-            scratch: Vec::with_capacity(LATENCIES),
+            latencies: Newest::default(),
+            first_tokens: Newest::default(),
             in_transit: VecDeque::new(),
+            shown: [None; SignalKind::COUNT],
         }
     }
 
-    /// An answer took this long.
+    /// A request has its end; `all`: signals that no meter shows by itself are wanted too.
     #[inline]
-    pub(crate) fn answered(&mut self, latency: Span) {
-        let ns = latency.as_nanos();
-        if self.latencies_ns.len() < LATENCIES {
-            self.latencies_ns.push(ns);
-        } else {
-            self.latencies_ns[self.next_latency] = ns;
+    pub(crate) fn ended(&mut self, ended: &Ended, all: bool) {
+        if ended.end != End::Answered {
+            return;
         }
-        self.next_latency = (self.next_latency + 1) % LATENCIES;
+        self.latencies.add(ended.latency);
+        if all {
+            self.now.answered += 1;
+            self.now.answered_l3 += u64::from(ended.level == Level::L3);
+            self.first_tokens.add(ended.ttft);
+        }
+    }
+
+    /// A person was so satisfied with the end of a request, 0 to 1.
+    pub(crate) fn satisfied(&mut self, satisfaction: f64) {
+        self.now.rated += 1;
+        self.now.satisfaction += (satisfaction * MILLION).round() as u64;
     }
 
     /// A measured memory share, with noise; stays in 0..=1.
@@ -90,17 +134,18 @@ impl Meter {
             add(&mut self.sum, old, u64::wrapping_sub);
         }
         let seconds = self.period.as_secs_f64() * self.window.len() as f64;
-        self.scratch.clear();
-        self.scratch.extend_from_slice(&self.latencies_ns);
-        let p95 = (!self.scratch.is_empty()).then(|| {
-            let rank = (self.scratch.len() * 95).div_ceil(100) - 1;
-            *self.scratch.select_nth_unstable(rank).1 as f64 * 1e-9
-        });
+        let sum = &self.sum;
+        let ratio = |part: f64, whole: u64| (whole > 0).then(|| part / whole as f64);
         WindowShares {
             arrival_rate_per_s: self.sum.arrived as f64 / seconds,
-            error_rate: (self.sum.ended > 0).then(|| self.sum.errors as f64 / self.sum.ended as f64),
+            error_rate: ratio(sum.errors as f64, sum.ended),
             llm_timeouts: self.sum.llm_timeouts as f64,
-            latency_p95_s: p95,
+            latency_p95_s: self.latencies.p95_s(),
+            ttft_p95_s: self.first_tokens.p95_s(),
+            l3_share: ratio(sum.answered_l3 as f64, sum.answered),
+            csat: ratio(sum.satisfaction as f64 / MILLION, sum.rated),
+            store_latency_s: ratio(sum.store_ns as f64 * 1e-9, sum.store_calls),
+            cache_hit_rate: ratio(sum.cache_hits as f64, sum.cache_lookups),
         }
     }
 
@@ -115,4 +160,12 @@ fn add(sum: &mut WindowCounts, counts: WindowCounts, op: impl Fn(u64, u64) -> u6
     sum.ended = op(sum.ended, counts.ended);
     sum.errors = op(sum.errors, counts.errors);
     sum.llm_timeouts = op(sum.llm_timeouts, counts.llm_timeouts);
+    sum.answered = op(sum.answered, counts.answered);
+    sum.answered_l3 = op(sum.answered_l3, counts.answered_l3);
+    sum.satisfaction = op(sum.satisfaction, counts.satisfaction);
+    sum.rated = op(sum.rated, counts.rated);
+    sum.store_calls = op(sum.store_calls, counts.store_calls);
+    sum.store_ns = op(sum.store_ns, counts.store_ns);
+    sum.cache_lookups = op(sum.cache_lookups, counts.cache_lookups);
+    sum.cache_hits = op(sum.cache_hits, counts.cache_hits);
 }

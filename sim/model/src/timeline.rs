@@ -14,6 +14,9 @@ pub struct Point {
     pub offered: u64,
     /// Requests answered, by level L1 to L4.
     pub answered: [u64; 4],
+    /// Requests answered from a cache.
+    #[serde(default)]
+    pub cached: u64,
     /// Requests turned away.
     pub rejected: u64,
     /// Requests cut off, given up or broken.
@@ -30,24 +33,59 @@ pub struct Point {
     pub kv: Option<f64>,
 }
 
+/// More marks than this are not kept: a gateway that is killed every second would leave one for each.
+const MOST_MARKS: usize = 10_000;
+
+/// Something that began or ended: a fault, or a process that was killed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// When, seconds.
+    pub at_s: f64,
+    /// What, as a scenario writes its kind: `gpu_lost`, `gateway_killed`.
+    pub what: String,
+    /// Which: the fault's name, or the process's.
+    pub name: String,
+    /// It began; else it ended.
+    pub on: bool,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     pub(crate) step: Span,
     pub(crate) now: Point,
     latency_sum_s: f64,
     pub(crate) points: Vec<Point>,
+    pub(crate) marks: Vec<Mark>,
 }
 
 impl Timeline {
     pub(crate) fn new(step: Span, points: usize) -> Self {
-        Self { step, now: Point::default(), latency_sum_s: 0.0, points: Vec::with_capacity(points) }
+        Self {
+            step,
+            now: Point::default(),
+            latency_sum_s: 0.0,
+            points: Vec::with_capacity(points),
+            marks: Vec::new(),
+        }
+    }
+
+    /// Something begins or ends at `at`.
+    pub(crate) fn mark(&mut self, at: Time, what: &str, name: &str, on: bool) {
+        if self.marks.len() < MOST_MARKS {
+            let mark = Mark { at_s: at.as_secs_f64(), what: what.to_owned(), name: name.to_owned(), on };
+            self.marks.push(mark);
+        }
     }
 
     #[inline]
     pub(crate) fn record(&mut self, ended: &Ended) {
         match ended.end {
             End::Answered => {
-                self.now.answered[ended.level.index()] += 1;
+                if ended.cached {
+                    self.now.cached += 1;
+                } else {
+                    self.now.answered[ended.level.index()] += 1;
+                }
                 self.latency_sum_s += ended.latency.as_secs_f64();
             }
             End::RejectedBy(..) | End::StageFull(_) => self.now.rejected += 1,
@@ -57,7 +95,7 @@ impl Timeline {
 
     /// Closes the present step.
     pub(crate) fn close_step(&mut self, at: Time, state: Point) {
-        let answered: u64 = self.now.answered.iter().sum();
+        let answered = self.now.answered.iter().sum::<u64>() + self.now.cached;
         let latency_mean_s = if answered > 0 { self.latency_sum_s / answered as f64 } else { 0.0 };
         self.points.push(Point {
             t_s: at.as_secs_f64(),

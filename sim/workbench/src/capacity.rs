@@ -11,10 +11,12 @@
 //! | `demand` | who arrives, how often, with what lengths |
 //! | `stages` | the work that a request brings to each stage |
 //! | `engine` | the batching engine's ceiling, from its iteration time |
+//! | `providers` | ceilings of external providers, from their quotas |
 //! | `queueing` | Erlang B and C, and the Allen-Cunneen estimate of waiting |
 
 mod demand;
 mod engine;
+mod providers;
 mod queueing;
 mod stages;
 

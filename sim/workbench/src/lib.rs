@@ -11,6 +11,7 @@
 //! | [`capacity`] | ceilings in closed form, before any simulation |
 //! | [`tune`] | the best value of a parameter within constraints |
 //! | [`show`] | numbers as people read them |
+//! | [`spans`] | single requests, written as a trace for viewers and told in words |
 //! | [`output`] | run folders and tuning folders |
 //! | [`clock`] | the only wall clock |
 //!
@@ -24,6 +25,7 @@ pub mod inputs;
 pub mod output;
 pub mod run;
 pub mod show;
+pub mod spans;
 pub mod summary;
 pub mod tune;
 pub mod verdict;

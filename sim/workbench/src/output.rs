@@ -6,6 +6,7 @@ mod place;
 
 use crate::VERSION;
 use crate::run::Run;
+use crate::spans;
 use crate::summary::{ScenarioId, Summary};
 use forebay_datasets::files::{FileError, write_whole};
 use forebay_datasets::frames::{Table, TableColumn, TableError, Values, write_parquet};
@@ -242,7 +243,7 @@ impl Manifest {
         Self {
             forebay: VERSION.to_owned(),
             command: command.to_owned(),
-            scenario: ScenarioId { name: loaded.scenario.name.clone(), hash: loaded.hash.clone() },
+            scenario: ScenarioId::of(loaded),
             seed: loaded.scenario.run.seed,
             replications: loaded.scenario.run.replications,
             digest,
@@ -263,6 +264,9 @@ pub fn write_run(target: &Path, force: bool, loaded: &Loaded, run: &Run) -> Resu
     folder.json("summary.json", summary)?;
     folder.json("findings.json", &summary.findings)?;
     folder.table("timeline.parquet", &timeline(&run.timelines))?;
+    if let Some(followed) = &run.followed {
+        folder.text(spans::FILE, &spans::text(followed))?;
+    }
     let digest = Some(summary.digest.clone());
     folder.json(MANIFEST, &Manifest::new("run", loaded, digest, summary.wall_s))?;
     folder.commit()
@@ -303,6 +307,7 @@ pub fn timeline(timelines: &[Vec<Point>]) -> Table {
             column("answered_l2", "", counts(|p| p.answered[1])),
             column("answered_l3", "", counts(|p| p.answered[2])),
             column("answered_l4", "", counts(|p| p.answered[3])),
+            column("answered_cache", "", counts(|p| p.cached)),
             column("rejected", "", counts(|p| p.rejected)),
             column("lost", "", counts(|p| p.lost)),
             column("latency_mean_s", "s", f64s(|p| p.latency_mean_s)),

@@ -6,12 +6,13 @@
 
 use crate::clock::Stopwatch;
 use crate::findings::{self, Watch};
+use crate::spans::Followed;
 use crate::summary::{Gathering, Summary};
 use crate::verdict::Bottleneck;
 use crate::workers::Workers;
 use forebay_model::scenario::Loaded;
 use forebay_model::timeline::Point;
-use forebay_model::{Replication, RunError, simulate};
+use forebay_model::{Replication, RunError, simulate, simulate_with_spans};
 
 /// Timelines are kept up to so many points in all, some 100 MB: those of the first replications.
 const MOST_POINTS: usize = 1_000_000;
@@ -28,6 +29,8 @@ pub struct Run {
     pub bottleneck: Option<Bottleneck>,
     /// Timelines by replication, if they were asked for: of the first ones, where there are very many.
     pub timelines: Vec<Vec<Point>>,
+    /// Requests of the first replication that were followed, if that was asked for.
+    pub followed: Option<Followed>,
 }
 
 /// Why a scenario could not be run.
@@ -73,6 +76,25 @@ impl RunFailure {
 pub fn replicate(loaded: &Loaded, seed: u64, replication: u64) -> Result<Replication, RunFailure> {
     let result = simulate(loaded, seed, replication)
         .map_err(|cause| RunFailure::Replication { replication, cause })?;
+    sound(result, seed, replication)
+}
+
+/// The same, following so many requests.
+fn replicate_with_spans(
+    loaded: &Loaded,
+    seed: u64,
+    replication: u64,
+    requests: u32,
+) -> Result<(Replication, Followed), RunFailure> {
+    let (result, spans) = simulate_with_spans(loaded, seed, replication, requests)
+        .map_err(|cause| RunFailure::Replication { replication, cause })?;
+    let result = sound(result, seed, replication)?;
+    let followed = Followed::new(loaded, replication, result.ledger.offered, spans);
+    Ok((result, followed))
+}
+
+/// The replication, if what must hold of it does.
+fn sound(result: Replication, seed: u64, replication: u64) -> Result<Replication, RunFailure> {
     let broken = breaches(&result);
     if broken.is_empty() { Ok(result) } else { Err(RunFailure::Broken { replication, seed, broken }) }
 }
@@ -98,17 +120,40 @@ pub fn run(
     keep_timelines: bool,
     progress: Progress<'_>,
 ) -> Result<Run, RunFailure> {
+    run_with_spans(loaded, workers, keep_timelines, 0, progress)
+}
+
+/// The same, following so many requests of the first replication, evenly spread over its births.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with_spans(
+    loaded: &Loaded,
+    workers: &Workers,
+    keep_timelines: bool,
+    requests: u32,
+    progress: Progress<'_>,
+) -> Result<Run, RunFailure> {
     let watch = Stopwatch::start();
     let plan = &loaded.scenario.run;
     let count = plan.replications as usize;
     let mut gathering = Gathering::new();
     let mut watched = Watch::new(&loaded.scenario);
     let mut timelines = Vec::new();
+    let mut followed = None;
     let mut kept = 0;
     workers.in_order(
         count,
-        |index| replicate(loaded, plan.seed, index as u64),
-        |index, mut replication: Replication| {
+        |index| {
+            let (seed, number) = (plan.seed, index as u64);
+            if index == 0 && requests > 0 {
+                let (replication, followed) = replicate_with_spans(loaded, seed, number, requests)?;
+                return Ok((replication, Some(followed)));
+            }
+            Ok((replicate(loaded, seed, number)?, None))
+        },
+        |index, (mut replication, spans): (Replication, Option<Followed>)| {
+            followed = followed.take().or(spans);
             gathering.add(&replication, loaded);
             watched.add(&replication.timeline);
             kept += replication.timeline.len();
@@ -123,7 +168,7 @@ pub fn run(
     if gathering.nothing_random() {
         summary.findings.push(findings::nothing_random(summary.replications));
     }
-    Ok(Run { summary, bottleneck, timelines })
+    Ok(Run { summary, bottleneck, timelines, followed })
 }
 
 #[cfg(test)]

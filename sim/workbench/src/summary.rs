@@ -4,8 +4,11 @@ use crate::findings::Finding;
 use crate::verdict::{Bottleneck, Verdict, bottleneck, judge};
 use crate::{VERSION, verdict::Backlog};
 use forebay_engine::{Interval, Welford, student_t_quantile};
+use forebay_model::accounts::alerts::RaisedAlert;
 use forebay_model::scenario::Loaded;
+use forebay_model::shadow::ShadowReport;
 use forebay_model::{Digest, Ledger, Metrics, Replication};
+use forebay_policies::Severity;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +46,30 @@ pub struct ScenarioId {
     pub name: String,
     /// Hash of the complete scenario, settings included.
     pub hash: String,
+    /// Which of its variants it was; absent: the scenario as it is written.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub variant: Option<String>,
+}
+
+impl ScenarioId {
+    /// Of a scenario that has been read.
+    pub fn of(loaded: &Loaded) -> Self {
+        Self {
+            name: loaded.scenario.name.clone(),
+            hash: loaded.hash.clone(),
+            variant: loaded.variants.chosen.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for ScenarioId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)?;
+        match &self.variant {
+            Some(variant) => write!(f, " (variant {variant})"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The numbers of a run: `summary.json`.
@@ -74,10 +101,67 @@ pub struct Summary {
     pub metrics: MetricSummaries,
     /// The same by class, tier, level, endpoint, tenant and stage.
     pub by: IndexMap<String, IndexMap<String, MetricSummaries>>,
-    /// Alerts that would have fired.
-    pub alerts: Vec<String>,
+    /// Alerts that would have fired, by rule.
+    pub alerts: Vec<AlertSummary>,
+    /// Where the shadow and the live policy differ, over all replications; absent without a shadow.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub shadow: Option<ShadowReport>,
     /// What the user should know.
     pub findings: Vec<Finding>,
+}
+
+/// What one rule raised in all replications.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AlertSummary {
+    /// Name of the rule.
+    pub rule: String,
+    /// How urgent it is.
+    pub severity: Severity,
+    /// How often it was raised, in all replications together.
+    pub raised: u64,
+    /// In how many replications it was raised.
+    pub in_replications: u32,
+    /// The first time that it was raised in the first replication that it was raised in, with its cause.
+    pub first: RaisedAlert,
+}
+
+/// Alerts by rule while replications come in.
+#[derive(Debug, Default)]
+struct Alerts(Vec<AlertSummary>);
+
+impl Alerts {
+    /// Adds those of the next replication.
+    fn add(&mut self, raised: &[RaisedAlert]) {
+        let before: Vec<u64> = self.0.iter().map(|alert| alert.raised).collect();
+        for alert in raised {
+            match self.0.iter_mut().find(|mine| mine.rule == alert.rule) {
+                Some(mine) => mine.raised += 1,
+                None => self.0.push(AlertSummary {
+                    rule: alert.rule.clone(),
+                    severity: alert.severity,
+                    raised: 1,
+                    in_replications: 0,
+                    first: alert.clone(),
+                }),
+            }
+        }
+        for (index, mine) in self.0.iter_mut().enumerate() {
+            mine.in_replications += u32::from(mine.raised > before.get(index).copied().unwrap_or(0));
+        }
+    }
+
+    /// The most urgent first, then the most frequent.
+    fn summaries(&self) -> Vec<AlertSummary> {
+        let mut all = self.0.clone();
+        all.sort_by(|a, b| {
+            (a.severity, std::cmp::Reverse(a.raised), &a.rule).cmp(&(
+                b.severity,
+                std::cmp::Reverse(b.raised),
+                &b.rule,
+            ))
+        });
+        all
+    }
 }
 
 /// The interval of observations that were added one by one; as [`Interval::of`].
@@ -147,6 +231,8 @@ pub(crate) struct Gathering {
     ledger: Ledger,
     metrics: Sheet,
     by: IndexMap<String, IndexMap<String, Sheet>>,
+    alerts: Alerts,
+    shadow: Option<ShadowReport>,
     backlogs: Vec<Backlog>,
     /// Digest of the first replication, and whether all have had the same.
     first: Option<Digest>,
@@ -162,6 +248,8 @@ impl Gathering {
             ledger: Ledger::default(),
             metrics: Sheet::new(),
             by: IndexMap::new(),
+            alerts: Alerts::default(),
+            shadow: None,
             backlogs: Vec::new(),
             first: None,
             nothing_random: true,
@@ -182,6 +270,10 @@ impl Gathering {
             for (key, metrics) in keys {
                 gather(mine.entry(key.clone()).or_default(), metrics);
             }
+        }
+        self.alerts.add(&replication.alerts);
+        if let Some(shadow) = &replication.shadow {
+            self.shadow.get_or_insert_default().add(shadow);
         }
         let in_flight = replication.ledger.in_flight_at_end;
         let value = |name: &str| replication.metrics.get(name).and_then(|metric| metric.value);
@@ -219,7 +311,7 @@ impl Gathering {
         let busiest = servers.into_iter().chain(kv_mean).reduce(f64::max);
         let summary = Summary {
             forebay: VERSION.to_owned(),
-            scenario: ScenarioId { name: loaded.scenario.name.clone(), hash: loaded.hash.clone() },
+            scenario: ScenarioId::of(loaded),
             seed: loaded.scenario.run.seed,
             replications: self.backlogs.len() as u32,
             digest: self.digest.hex(),
@@ -231,7 +323,8 @@ impl Gathering {
             ledger: self.ledger.clone(),
             metrics,
             by,
-            alerts: Vec::new(),
+            alerts: self.alerts.summaries(),
+            shadow: self.shadow.clone(),
             findings: Vec::new(),
         };
         (summary, bottleneck)
@@ -279,6 +372,31 @@ mod tests {
         assert_eq!(
             json,
             serde_json::json!({"value": null, "ci95": null, "unit": "s", "reason": "nobody asked"})
+        );
+    }
+
+    #[test]
+    fn alerts_are_gathered_by_rule() {
+        let raised = |rule: &str, severity, at_s| RaisedAlert {
+            rule: rule.to_owned(),
+            severity,
+            at_s,
+            since_s: at_s - 5.0,
+            found: 2.0,
+            threshold: 1.0,
+            unmatched: Vec::new(),
+        };
+        let mut alerts = Alerts::default();
+        alerts.add(&[raised("slow", Severity::P1, 9.0), raised("slow", Severity::P1, 30.0)]);
+        alerts.add(&[raised("dry", Severity::P0, 7.0)]);
+        alerts.add(&[raised("slow", Severity::P1, 2.0), raised("dry", Severity::P0, 3.0)]);
+        let all = alerts.summaries();
+        let told = |alert: &AlertSummary| {
+            (alert.rule.clone(), alert.raised, alert.in_replications, alert.first.at_s)
+        };
+        assert_eq!(
+            all.iter().map(told).collect::<Vec<_>>(),
+            [("dry".to_owned(), 2, 2, 7.0), ("slow".to_owned(), 3, 2, 9.0)]
         );
     }
 

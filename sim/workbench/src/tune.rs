@@ -235,7 +235,7 @@ pub fn tune(
     let loaded = &opened.loaded;
     Ok(Tuning {
         forebay: VERSION.to_owned(),
-        scenario: ScenarioId { name: loaded.scenario.name.clone(), hash: loaded.hash.clone() },
+        scenario: ScenarioId::of(loaded),
         seed: plan.seed,
         replications: plan.replications,
         parameter: plan.parameter.clone(),

@@ -24,7 +24,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     }
     let opened = common.open(arguments.simulated.settings())?;
     let loaded = &opened.loaded;
-    let scenario = ScenarioId { name: loaded.scenario.name.clone(), hash: loaded.hash.clone() };
+    let scenario = ScenarioId::of(loaded);
     let checked = Checked { scenario, findings: of_scenario(loaded) };
     let found = checked.findings.len();
     let said = match found {
@@ -35,7 +35,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     match common.format {
         Format::Json => print(&json(&checked))?,
         Format::Text => {
-            let mut text = format!("{}: the scenario is sound, {said}\n", checked.scenario.name);
+            let mut text = format!("{}: the scenario is sound, {said}\n", checked.scenario);
             findings(&mut text, &checked.findings);
             print(&text)?;
         }

@@ -20,8 +20,10 @@ pub(crate) fn params(arguments: &ParamsArguments) -> Result<(), Failure> {
         serde_json::to_value(&opened.loaded.scenario).context("the scenario cannot be looked into")?;
     let under = arguments.under.as_str();
     let in_policy = format!("policy.{under}");
-    let listed: Vec<Parameter> = parameters(&schema::<Scenario>(), &value)
+    let choice = opened.loaded.variants.parameter();
+    let listed: Vec<Parameter> = choice
         .into_iter()
+        .chain(parameters(&schema::<Scenario>(), &value))
         .filter(|p| p.path.starts_with(under) || p.path.starts_with(&in_policy))
         .collect();
     if listed.is_empty() {

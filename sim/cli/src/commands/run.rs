@@ -7,6 +7,7 @@ use crate::terminal::{Counter, complain, print};
 use crate::units;
 use forebay_model::scenario::objective::Constraint;
 use forebay_workbench::output::{Folder, json, write_run};
+use forebay_workbench::run::run_with_spans;
 use forebay_workbench::{Run, Summary};
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
@@ -17,15 +18,19 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         let text = "--require: the scenario's [objective] has no constraints that could be missed";
         return Err(Failure::Input(text.to_owned()));
     }
+    if arguments.trace_requests.is_some() && common.out.is_none() {
+        let text = "--trace-requests writes spans.json into the folder of the run: name one with --out DIR";
+        return Err(Failure::Input(text.to_owned()));
+    }
     if let Some(out) = &common.out {
         // Before the work, not after it.
         Folder::check(out, common.force)?;
     }
     let workers = arguments.simulated.workers()?;
     let counter = Counter::new("replication", common.quiet);
-    let run = forebay_workbench::run(&opened.loaded, &workers, common.out.is_some(), &|done, all| {
-        counter.count(done, all);
-    })?;
+    let requests = arguments.trace_requests.unwrap_or(0);
+    let progress = |done, all| counter.count(done, all);
+    let run = run_with_spans(&opened.loaded, &workers, common.out.is_some(), requests, &progress)?;
     drop(counter);
     let judged: Vec<Judged> = objective
         .iter()

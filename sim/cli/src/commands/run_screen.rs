@@ -41,7 +41,7 @@ pub(crate) fn screen(loaded: &Loaded, run: &Run, judged: &[Judged]) -> String {
 
 fn header(out: &mut String, loaded: &Loaded, run: &Run) {
     let (summary, plan) = (&run.summary, &loaded.scenario.run);
-    let _ = write!(out, "{}: {}", summary.scenario.name, summary.verdict);
+    let _ = write!(out, "{}: {}", summary.scenario, summary.verdict);
     if let Some(bottleneck) = &run.bottleneck {
         let _ = write!(out, "; {}", bottleneck.sentence);
     }

@@ -36,6 +36,18 @@ pub(crate) mod purpose {
     pub(crate) const EXPEDITE: u32 = 22;
     pub(crate) const CHANNEL: u32 = 23;
     pub(crate) const STAGES: u32 = 64;
+    /// Beyond those of all stages; one for each fault.
+    pub(crate) const NETWORK_FAULTS: u32 = 1 << 24;
+    /// Calls of external providers: by stage, provider and count of the call.
+    pub(crate) const PROVIDERS: u32 = 1 << 31;
+    /// Of a semantic cache: by stage and what is drawn.
+    pub(crate) const CACHE: u32 = 1 << 30;
+    /// The cluster of questions that a question belongs to.
+    pub(crate) const CLUSTER: u32 = 1 << 29;
+    /// Whether rules match a question: by stage.
+    pub(crate) const RULES: u32 = (1 << 29) + (1 << 20);
+    /// An agent's time and the patience of who waits for one: by stage.
+    pub(crate) const DESK: u32 = (1 << 29) + (2 << 20);
 }
 
 /// A length that is often constant: then nothing is drawn.
@@ -86,8 +98,8 @@ struct ClassLaw {
 #[derive(Clone, Debug)]
 pub(crate) struct Nursery {
     classes: Vec<ClassLaw>,
-    /// `None` when there is one class only.
-    mix: Option<Popularity>,
+    /// By source. `None` when all its requests are of the class beside it.
+    mixes: Vec<(u16, Option<Popularity>)>,
     users: Option<Popularity>,
     users_number: u32,
     tenants: u32,
@@ -100,6 +112,22 @@ pub(crate) struct Nursery {
 
 fn happens(chance: Chance, purpose: u32, share: f64) -> bool {
     share > 0.0 && (share >= 1.0 || chance.uniform(purpose) < share)
+}
+
+/// From which classes a source draws.
+fn mix(scenario: &Scenario, source: &str) -> Result<(u16, Option<Popularity>), DistError> {
+    let workload = &scenario.workload;
+    let own = workload.mix.get(source);
+    let weight = |(name, class): (&String, &crate::scenario::Class)| match own {
+        Some(own) => own.get(name).copied().unwrap_or(0.0),
+        None => class.weight,
+    };
+    let weights: Vec<f64> = workload.classes.iter().map(weight).collect();
+    let only = weights.iter().position(|&weight| weight > 0.0).unwrap_or(0);
+    // A draw that can only fall on one class is not made, whatever weight it has.
+    let several =
+        if own.is_some() { weights.iter().filter(|&&w| w > 0.0).count() > 1 } else { weights.len() > 1 };
+    Ok((only as u16, if several { Some(Popularity::weights(&weights)?) } else { None }))
 }
 
 impl Nursery {
@@ -131,7 +159,7 @@ impl Nursery {
                 new: class.new_share,
             });
         }
-        let weights: Vec<f64> = workload.classes.values().map(|c| c.weight).collect();
+        let mixes = workload.sources.keys().map(|source| mix(scenario, source)).collect::<Result<_, _>>()?;
         let population = &workload.population;
         let mut upper = 0.0;
         let tiers = population
@@ -155,7 +183,7 @@ impl Nursery {
             .collect();
         Ok(Self {
             classes,
-            mix: if weights.len() > 1 { Some(Popularity::weights(&weights)?) } else { None },
+            mixes,
             users: if population.users > 1 && population.activity_exponent > 0.0 {
                 Some(Popularity::zipf(population.users as usize, population.activity_exponent)?)
             } else {
@@ -182,7 +210,10 @@ impl Nursery {
             Some(of_trace) => {
                 self.trace_classes[usize::from(source)].get(usize::from(of_trace)).copied().unwrap_or(0)
             }
-            None => self.mix.as_ref().map_or(0, |mix| mix.draw(&mut chance.draw(purpose::CLASS)) as u16),
+            None => match &self.mixes[usize::from(source)] {
+                (only, None) => *only,
+                (_, Some(mix)) => mix.draw(&mut chance.draw(purpose::CLASS)) as u16,
+            },
         };
         let law = &self.classes[usize::from(class)];
         let user = match (row.and_then(|r| r.user), &self.users) {

@@ -2,12 +2,13 @@
 //!
 //! A setting changes the tree, so the same walk checks it and its values are reported as standing in
 //! the setting. Where the document leaves a table out, the table starts from its default, so that
-//! setting one entry does not change the others.
+//! setting one entry does not change the others. Variants change the tree by the same steps, from values
+//! that stand in the document itself.
 
 use super::describe::keys;
 use super::parameters::known_paths;
 use super::parse::parse_setting;
-use super::path::{Segment, Trail, join, quote, quote_text, split};
+use super::path::{Trail, join, quote, quote_text, split};
 use super::problem::{Finding, Findings, Origin, Place, Problem, SETTING_FILE};
 use super::schema::{Extra, Shape};
 use super::select::{Selection, select};
@@ -17,19 +18,26 @@ use super::tree::{Anchor, Content, Node};
 /// The table of the scenario in which a path is looked for that its root does not know.
 const POLICY: &str = "policy";
 
-/// One value to set.
+/// One value to set, or one entry to take out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// Dotted path, for example `fallback.l2.vram_above`.
     pub path: String,
     /// A TOML value; a bare word is a text.
     pub value: String,
+    /// The entry is taken out, and `value` says nothing.
+    takes_out: bool,
 }
 
 impl Setting {
     /// A setting of this path and value.
     pub fn new(path: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { path: path.into(), value: value.into() }
+        Self { path: path.into(), value: value.into(), takes_out: false }
+    }
+
+    /// The entry at a path taken out, as if the document did not say it.
+    pub fn without(path: impl Into<String>) -> Self {
+        Self { path: path.into(), value: String::new(), takes_out: true }
     }
 
     /// Reads `path=value`; the first `=` outside quotes separates them.
@@ -63,78 +71,165 @@ impl Setting {
     }
 }
 
-/// Changes the tree by settings, of which the first has the index `first` among all of the document.
-pub(super) fn apply(
-    settings: &[Setting],
-    first: usize,
+/// Changes the tree by settings, each with its index among all of the document.
+pub(super) fn apply<'a>(
+    settings: impl IntoIterator<Item = (usize, &'a Setting)>,
     root: &Shape<'_>,
     tree: &mut Node,
     findings: &mut Findings,
 ) {
-    for (index, setting) in settings.iter().enumerate() {
-        apply_one(setting, Origin::Setting(first + index), root, tree, findings);
+    for (index, setting) in settings {
+        apply_one(setting, Origin::Setting(index), root, tree, findings);
     }
 }
 
 fn apply_one(setting: &Setting, origin: Origin, root: &Shape<'_>, tree: &mut Node, findings: &mut Findings) {
-    let place = |offset| Place { origin, offset };
-    let segments = match split(&setting.path) {
-        Ok(segments) => segments,
+    let start = Place { origin, offset: 0 };
+    let Some(steps) = steps(&setting.path, start, findings) else { return };
+    let Some(steps) = resolve(steps, &setting.path, root, tree, findings) else { return };
+    if setting.takes_out {
+        return take_out(&steps, &setting.path, root, tree, findings);
+    }
+    let anchor = Anchor { origin, shift: setting.path.len() + 1 };
+    let full = join(steps.iter().map(|step| step.key.as_str()));
+    if let Some(mut value) = parse_setting(&setting.value, anchor, &Trail::ROOT.whole(&full), findings) {
+        value.key_place = start;
+        assign(&steps, &setting.path, value, root, tree, findings);
+    }
+}
+
+/// One part of a path, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) key: String,
+    pub(super) place: Place,
+}
+
+/// The parts of a path whose text starts at a place. `None` when it cannot be read; `findings` says why.
+pub(super) fn steps(path: &str, start: Place, findings: &mut Findings) -> Option<Vec<Step>> {
+    let at = |offset: usize| Place { offset: start.offset + offset, ..start };
+    match split(path) {
+        Ok(segments) => {
+            let step = |segment: super::path::Segment| Step { key: segment.key, place: at(segment.offset) };
+            Some(segments.into_iter().map(step).collect())
+        }
         Err((offset, found)) => {
-            return findings.push(Finding {
-                place: place(offset),
-                path: setting.path.clone(),
+            findings.push(Finding {
+                place: at(offset),
+                path: path.to_owned(),
                 found: found.to_owned(),
                 allowed: "a dotted path, such as stages.llm.replicas".to_owned(),
                 hint: None,
             });
+            None
         }
-    };
-    let Some(segments) = resolve(root, segments) else {
-        let hint = path_hint(&setting.path, root, tree);
-        return findings.push(Finding {
-            place: place(0),
-            path: setting.path.clone(),
-            found: "a path that neither the scenario nor its policy has".to_owned(),
-            allowed: "the path of a parameter (`forebay params` lists them)".to_owned(),
-            hint,
-        });
-    };
-    let anchor = Anchor { origin, shift: setting.path.len() + 1 };
-    let full = join(segments.iter().map(|segment| segment.key.as_str()));
-    let Some(mut value) = parse_setting(&setting.value, anchor, &Trail::ROOT.whole(&full), findings) else {
-        return;
-    };
-    value.key_place = place(0);
-    let keys: Vec<&str> = segments.iter().map(|segment| segment.key.as_str()).collect();
+    }
+}
+
+/// The path from the root: as given if the root knows its first part, else within the policy. `None` when
+/// neither knows it; `findings` says so.
+pub(super) fn resolve(
+    steps: Vec<Step>,
+    path: &str,
+    root: &Shape<'_>,
+    tree: &Node,
+    findings: &mut Findings,
+) -> Option<Vec<Step>> {
+    let knows = |shape: &Shape<'_>, key: &str| shape.alternatives().iter().any(|s| s.entry(key).is_some());
+    let first = steps.first()?;
+    if knows(root, &first.key) {
+        return Some(steps);
+    }
+    let place = first.place;
+    if root.property(POLICY).is_some_and(|policy| knows(&policy, &first.key)) {
+        let head = Step { key: POLICY.to_owned(), place };
+        return Some(std::iter::once(head).chain(steps).collect());
+    }
+    findings.push(Finding {
+        place,
+        path: path.to_owned(),
+        found: "a path that neither the scenario nor its policy has".to_owned(),
+        allowed: "the path of a parameter (`forebay params` lists them)".to_owned(),
+        hint: path_hint(path, root, tree),
+    });
+    None
+}
+
+/// Puts a value at a path from the root, which was written as `path`.
+pub(super) fn assign(
+    steps: &[Step],
+    path: &str,
+    value: Node,
+    root: &Shape<'_>,
+    tree: &mut Node,
+    findings: &mut Findings,
+) {
+    let keys: Vec<&str> = steps.iter().map(|step| step.key.as_str()).collect();
     if let Err(miss) = put(std::slice::from_ref(root), tree, &keys, value) {
         let depth = keys.len() - miss.left;
-        let corrected = nearest(keys[depth], miss.names.iter().map(String::as_str)).map(|name| {
-            let parts = keys[..depth].iter().copied().chain([name]).chain(keys[depth + 1..].iter().copied());
-            question(&join(parts))
-        });
+        let corrected = nearest(keys[depth], miss.names.iter().map(String::as_str))
+            .map(|name| question(&join(with_name(&keys, depth, name))));
         findings.push(Finding {
-            place: place(segments[depth].offset),
+            place: steps[depth].place,
             path: join(keys[..=depth].iter().copied()),
             found: miss.found,
             allowed: miss.allowed,
-            hint: corrected.or_else(|| path_hint(&setting.path, root, tree)),
+            hint: corrected.or_else(|| path_hint(path, root, tree)),
         });
     }
 }
 
-/// The path from the root: as given if the root knows its first segment, else within the policy.
-fn resolve(root: &Shape<'_>, segments: Vec<Segment>) -> Option<Vec<Segment>> {
-    let knows = |shape: &Shape<'_>, key: &str| shape.alternatives().iter().any(|s| s.entry(key).is_some());
-    let first = segments.first()?.key.as_str();
-    if knows(root, first) {
-        return Some(segments);
+/// Takes the entry at a path from the root, which was written as `path`, out of its table.
+pub(super) fn take_out(
+    steps: &[Step],
+    path: &str,
+    root: &Shape<'_>,
+    tree: &mut Node,
+    findings: &mut Findings,
+) {
+    let Some((last, above)) = steps.split_last() else { return };
+    let mut node = &*tree;
+    let mut depth = 0;
+    while let (Content::Table(entries), Some(step)) = (&node.content, steps.get(depth)) {
+        let Some(child) = entries.get(&step.key) else { break };
+        node = child;
+        depth += 1;
     }
-    let policy = root.property(POLICY)?;
-    knows(&policy, first).then(|| {
-        let head = Segment { key: POLICY.to_owned(), offset: 0 };
-        std::iter::once(head).chain(segments).collect()
-    })
+    if depth == steps.len() {
+        let mut parent = Some(tree);
+        for step in above {
+            parent = parent.and_then(|node| node.entries_mut()?.get_mut(&step.key));
+        }
+        if let Some(entries) = parent.and_then(Node::entries_mut) {
+            entries.shift_remove(&last.key);
+        }
+        return;
+    }
+    let names: Vec<String> = match &node.content {
+        Content::Table(entries) => entries.keys().cloned().collect(),
+        _ => Vec::new(),
+    };
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let parts: Vec<&str> = steps.iter().map(|step| step.key.as_str()).collect();
+    let full = join(parts.iter().copied());
+    let corrected = nearest(parts[depth], names.iter().copied())
+        .map(|name| question(&join(with_name(&parts, depth, name))))
+        .or_else(|| path_hint(path, root, tree));
+    findings.push(Finding {
+        place: steps[depth].place,
+        path: join(parts[..=depth].iter().copied()),
+        found: "nothing that could be taken out".to_owned(),
+        allowed: format!("an entry that is written there: {}", keys(&names)),
+        // A default is known by its path, and is not written.
+        hint: corrected.filter(|hint| *hint != question(&full)),
+    });
+}
+
+/// The parts of a path, of which one is put right.
+fn with_name<'a>(parts: &[&'a str], depth: usize, name: &'a str) -> Vec<&'a str> {
+    let mut parts = parts.to_vec();
+    parts[depth] = name;
+    parts
 }
 
 fn path_hint(path: &str, root: &Shape<'_>, tree: &Node) -> Option<String> {

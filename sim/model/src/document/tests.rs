@@ -5,3 +5,4 @@ mod refusals;
 mod resolution;
 mod robustness;
 mod tuning;
+mod variants;

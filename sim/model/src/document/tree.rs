@@ -139,6 +139,14 @@ impl Node {
         }
     }
 
+    /// The entries of a table.
+    pub(super) fn entries_mut(&mut self) -> Option<&mut IndexMap<String, Self>> {
+        match &mut self.content {
+            Content::Table(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
     /// The node at a path, or the nearest that encloses it.
     pub(super) fn nearest<'a>(&'a self, segments: impl IntoIterator<Item = &'a str>) -> &'a Self {
         let mut node = self;

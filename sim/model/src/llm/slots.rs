@@ -34,6 +34,9 @@ pub(crate) struct Replica {
     pub(crate) wake: Option<Handle>,
     /// Sum of its calls' growth, GB per virtual second.
     pub(crate) growth: f64,
+    /// From when on calls are served at full speed; none: the model is not loaded, and the first call
+    /// loads it.
+    warm_at: Option<Time>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +47,7 @@ pub(crate) struct SlotsStage {
     pub(crate) max_queue: u32,
     pub(crate) time_limit: Option<Span>,
     pub(crate) slowdown: f64,
+    pub(crate) slots_each: u32,
     pub(crate) on_out_of_memory: OnOutOfMemory,
     pub(crate) restart: Span,
     pub(crate) busy: u32,
@@ -52,6 +56,8 @@ pub(crate) struct SlotsStage {
     per_token: Sampler,
     pub(crate) per_call_gb: Option<Sampler>,
     pub(crate) per_token_gb: f64,
+    /// By how much the first call of a fresh replica takes longer; zero where it was warmed.
+    pub(crate) cold: Span,
 }
 
 /// Undisturbed times of a call, seconds.
@@ -61,9 +67,25 @@ pub(crate) struct Work {
     pub(crate) total_s: f64,
 }
 
+impl Work {
+    #[inline]
+    pub(crate) fn stretch(&mut self, factor: f64) {
+        self.first_s *= factor;
+        self.total_s *= factor;
+    }
+
+    #[inline]
+    pub(crate) fn delay(&mut self, seconds: f64) {
+        self.first_s += seconds;
+        self.total_s += seconds;
+    }
+}
+
 impl SlotsStage {
     pub(crate) fn new(stage: &LlmSlots, devices: &[DeviceId]) -> Result<Self, DistError> {
-        let replicas = (0..stage.replicas)
+        let places = stage.places();
+        let cold_s = if stage.warmed { 0.0 } else { stage.cold_first_call_s };
+        let replicas = (0..places)
             .map(|i| Replica {
                 device: (!devices.is_empty()).then(|| devices[i as usize % devices.len()]),
                 jobs: Vec::with_capacity(stage.slots.min(64) as usize),
@@ -71,16 +93,18 @@ impl SlotsStage {
                 at: Time::ZERO,
                 wake: None,
                 growth: 0.0,
+                warm_at: None,
             })
             .collect();
         let memory = stage.memory.as_ref();
         Ok(Self {
             replicas,
-            router: Router::new(stage.routing, stage.replicas, stage.slots),
+            router: Router::new(stage.routing, places, stage.slots),
             line: WaitingLine::default(),
             max_queue: stage.max_queue.unwrap_or(u32::MAX),
             time_limit: stage.time_limit_s.map(Span::from_secs_f64),
             slowdown: stage.slowdown_per_busy,
+            slots_each: stage.slots,
             on_out_of_memory: memory.map_or(OnOutOfMemory::FailCall, |m| m.on_out_of_memory),
             restart: Span::from_secs_f64(memory.map_or(0.0, |m| m.restart_s)),
             busy: 0,
@@ -89,6 +113,7 @@ impl SlotsStage {
             per_token: stage.per_token_s.sampler()?,
             per_call_gb: memory.map(|m| m.per_call_gb.sampler()).transpose()?,
             per_token_gb: memory.map_or(0.0, |m| m.per_token_mb * 1e-3),
+            cold: Span::from_secs_f64(cold_s),
         })
     }
 
@@ -131,6 +156,21 @@ impl Replica {
         debug_assert!(self.jobs.is_empty());
         self.virtual_s = 0.0;
         self.growth = 0.0;
+    }
+
+    /// Its model is no longer loaded: the next call is a first one.
+    pub(crate) fn cold(&mut self) {
+        self.warm_at = None;
+    }
+
+    /// How much longer a call takes that starts now because the model is still being loaded, where that
+    /// takes `cold`. The first call has it loaded, those that come meanwhile wait for the rest.
+    #[inline]
+    pub(crate) fn loading(&mut self, now: Time, cold: Span) -> f64 {
+        if cold == Span::ZERO {
+            return 0.0;
+        }
+        self.warm_at.get_or_insert(now + cold).since(now).as_secs_f64()
     }
 
     /// The next virtual time at which a call has its first or last token.

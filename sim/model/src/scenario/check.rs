@@ -1,6 +1,11 @@
 //! What must hold of a scenario beyond the schema: names that exist, shares that add up, call graphs
 //! that end, memory that fits, expressions that can be read.
 
+mod beside;
+mod faults;
+mod providers;
+mod roles;
+mod scaling;
 mod sources;
 
 use super::objective::{Constraint, METRICS};
@@ -8,7 +13,7 @@ use super::{Inputs, Scenario, Source, Stage};
 use crate::document::{Document, Problem, get_number, nearest_parameter};
 use forebay_engine::{Dist, DistError};
 use forebay_policies::fallback::levels::LevelRule;
-use forebay_policies::{Governor, PolicyError};
+use forebay_policies::{Governor, Policy, PolicyError};
 use indexmap::IndexMap;
 use strsim::jaro_winkler;
 
@@ -22,18 +27,27 @@ pub(crate) fn check(document: &Document<Scenario>) -> Found {
     workload(document, &mut found);
     endpoints(document, &mut found);
     stages(document, &mut found);
+    scaling::hold(document, &mut found);
+    faults::hold(document, &mut found);
+    roles::recall(document, &mut found);
+    roles::last_resort(document, &mut found);
     objective(document, &mut found);
-    if found.is_empty()
-        && let Err(error) = Governor::new(&document.value.policy)
-    {
-        let path = format!("policy.{}", error.path());
-        let (was, allowed) = match &error {
-            PolicyError::NotAllowed { found, allowed, .. } => (found.clone(), allowed.clone()),
-            other => (other.to_string(), "a policy that can be built".to_owned()),
-        };
-        found.push(document.problem(&path, was, allowed, None));
+    if found.is_empty() {
+        found.extend(of_policy(document, "policy", &document.value.policy));
     }
+    beside::hold(document, &mut found);
     found
+}
+
+/// What is wrong with the policy at a path.
+fn of_policy(document: &Document<Scenario>, place: &str, policy: &Policy) -> Option<Problem> {
+    let error = Governor::new(policy).err()?;
+    let path = format!("{place}.{}", error.path());
+    let (was, allowed) = match &error {
+        PolicyError::NotAllowed { found, allowed, .. } => (found.clone(), allowed.clone()),
+        other => (other.to_string(), "a policy that can be built".to_owned()),
+    };
+    Some(document.problem(&path, was, allowed, None))
 }
 
 /// A name that a scenario gives and nobody knows.
@@ -66,6 +80,7 @@ pub(crate) fn check_inputs(document: &Document<Scenario>, inputs: &Inputs) -> Fo
             }
         }
     }
+    faults::hold_with(document, inputs, &mut found);
     for (name, source) in &document.value.workload.sources {
         if let Source::Trace { trace, .. } = source
             && let Some(trace) = inputs.traces.get(trace)
@@ -106,13 +121,14 @@ const MOST_ENTRIES: usize = 10_000;
 fn names(document: &Document<Scenario>, found: &mut Found) {
     let scenario = &document.value;
     let workload = &scenario.workload;
-    let tables: [(&str, Vec<&String>); 7] = [
+    let tables: [(&str, Vec<&String>); 8] = [
         ("workload.sources", workload.sources.keys().collect()),
         ("workload.classes", workload.classes.keys().collect()),
         ("workload.population.tiers", workload.population.tiers.keys().collect()),
         ("endpoints", scenario.endpoints.keys().collect()),
         ("stages", scenario.stages.keys().collect()),
         ("devices", scenario.devices.keys().collect()),
+        ("faults", scenario.faults.keys().collect()),
         ("name", vec![&scenario.name]),
     ];
     for (path, keys) in tables {
@@ -176,6 +192,7 @@ fn workload(document: &Document<Scenario>, found: &mut Found) {
     for (name, source) in &workload.sources {
         sources::holds(document, &format!("workload.sources.{name}"), source, found);
     }
+    sources::mixes(document, found);
     for (name, class) in &workload.classes {
         let path = format!("workload.classes.{name}");
         match &class.endpoint {
@@ -328,8 +345,11 @@ fn stages(document: &Document<Scenario>, found: &mut Found) {
         let path = format!("stages.{name}");
         let at = |field: &str| format!("{path}.{field}");
         match stage {
-            Stage::Server(s) | Stage::Embedder(s) | Stage::Rules(s) => {
+            Stage::Server(s) | Stage::Embedder(s) => {
                 dist(document, &at("service_s"), &s.service_s, found);
+            }
+            Stage::Rules(_) | Stage::SemanticCache(_) | Stage::Agents(_) => {
+                roles::holds(document, &path, stage, found);
             }
             Stage::VectorStore(s) => dist(document, &at("base_s"), &s.base_s, found),
             Stage::Reranker(s) => {
@@ -342,11 +362,12 @@ fn stages(document: &Document<Scenario>, found: &mut Found) {
                 if let Some(memory) = &s.memory {
                     dist(document, &at("memory.per_call_gb"), &memory.per_call_gb, found);
                     let count = scenario.devices.get(&memory.device).map_or(1, |d| d.count);
-                    let replicas_each = f64::from(s.replicas.div_ceil(count));
+                    let replicas_each = f64::from(s.places().div_ceil(count));
                     let device = Some(memory.device.clone());
                     on_device(at("memory.device"), &device, memory.weights_gb * replicas_each, found);
                 }
             }
+            Stage::Providers(s) => providers::holds(document, &at("providers"), s, found),
             Stage::LlmBatching(s) => {
                 let gb = s.device.as_ref().and_then(|d| scenario.devices.get(d)).map_or(0.0, |d| d.memory_gb);
                 on_device(at("device"), &s.device, gb * s.memory_share, found);

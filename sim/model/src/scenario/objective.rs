@@ -45,6 +45,12 @@ pub const METRICS: &[&str] = &[
     "attempts_per_request",
     "out_of_memory",
     "engine_restarts",
+    "replicas_mean",
+    "replica_hours",
+    "timetable_used",
+    "host_memory_max_mb",
+    "gateway_kills",
+    "neighbour_kills",
     "commands_per_min",
     "fairness_jain",
     "cache_hit_rate",
@@ -53,6 +59,10 @@ pub const METRICS: &[&str] = &[
     "csat",
     "value",
     "recovery_s",
+    "oscillations_per_min",
+    "shadow_differs_share",
+    "alerts",
+    "wait_notice_error_s",
 ];
 
 /// Which side of a limit is allowed.

@@ -1,6 +1,6 @@
 //! The service: gateway, endpoints with their call graphs, stages, and GPU devices.
 
-use super::Inputs;
+use super::{Agents, Autoscale, Host, Inputs, Providers, Rules, SemanticCache};
 use crate::llm::batching::{BatchingConfig, IterationCost, QueueOrder};
 use forebay_engine::Dist;
 use schemars::JsonSchema;
@@ -23,6 +23,23 @@ pub struct Gateway {
     /// never.
     #[schemars(range(min = 0.0))]
     pub in_time_s: Option<f64>,
+    /// The clock that the policies are handed.
+    pub clock: Clock,
+    /// Memory of the gateway's process and of its host; absent: there is always enough.
+    pub host: Option<Host>,
+    /// Those who queue are told how long it will take, and how right that was is measured.
+    pub wait_notice: bool,
+}
+
+/// A clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// It counts from the start of the process, and only forward.
+    #[default]
+    Monotonic,
+    /// It shows the time of day, and is set forward and back by a `clock_step` fault.
+    Wall,
 }
 
 /// A call graph: the stages that an attempt passes, one after the other, at each level.
@@ -69,7 +86,7 @@ pub enum Stage {
     /// Embedding service: parallel workers with one queue.
     Embedder(Server),
     /// FAQ rules on CPU workers, or the making of a hand-off.
-    Rules(Server),
+    Rules(Rules),
     /// Vector store behind a connection pool.
     VectorStore(VectorStore),
     /// Reranker that serves batches on GPUs.
@@ -78,6 +95,12 @@ pub enum Stage {
     LlmSlots(LlmSlots),
     /// LLM engine with continuous batching and paged KV memory.
     LlmBatching(LlmBatching),
+    /// External providers of model answers, with fail-over between them.
+    Providers(Providers),
+    /// Semantic cache: answers found again by the likeness of questions.
+    SemanticCache(SemanticCache),
+    /// People who take hand-offs.
+    Agents(Agents),
 }
 
 /// Parallel servers with one queue, first come first served.
@@ -127,6 +150,17 @@ pub struct VectorStore {
     pub time_limit_s: Option<f64>,
 }
 
+/// What becomes of an attempt whose call has used up its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnTimeLimit {
+    /// It ends as timed out.
+    #[default]
+    Fail,
+    /// It goes on with the first `documents_kept` documents in the order of the retrieval.
+    Skip,
+}
+
 /// Reranker: each GPU serves one batch at a time; batch time = base + per document x documents, times a
 /// residual.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -161,6 +195,9 @@ pub struct Reranker {
     #[serde(default)]
     #[schemars(range(min = 0.0))]
     pub time_limit_s: Option<f64>,
+    /// What a call that takes longer than `time_limit_s` does.
+    #[serde(default)]
+    pub on_time_limit: OnTimeLimit,
     /// Device group whose memory the batches use; GPU i is device i of the group, round robin.
     #[serde(default)]
     pub device: Option<String>,
@@ -190,7 +227,7 @@ pub enum Routing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LlmSlots {
-    /// Replicas.
+    /// Replicas; with `autoscale` those at the start.
     #[schemars(range(min = 1, max = 100_000))]
     pub replicas: u32,
     /// Slots of each replica.
@@ -221,6 +258,18 @@ pub struct LlmSlots {
     #[serde(default)]
     #[schemars(range(min = 0.0))]
     pub time_limit_s: Option<f64>,
+    /// The first call of a replica whose model is not loaded takes this much longer, and calls that come
+    /// meanwhile wait for the rest of it, seconds. So it is at the start of the run, when the replica has
+    /// been started by `autoscale`, and after a crash or the loss of its GPU.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 86_400.0))]
+    pub cold_first_call_s: f64,
+    /// Replicas are warmed before they serve: no call is a first one, and a start takes long enough for it.
+    #[serde(default)]
+    pub warmed: bool,
+    /// Starts and stops replicas; absent: their number is fixed.
+    #[serde(default)]
+    pub autoscale: Option<Autoscale>,
     /// What a call holds of its device's memory; absent: nothing.
     #[serde(default)]
     pub memory: Option<SlotMemory>,
@@ -267,7 +316,7 @@ pub enum OnOutOfMemory {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LlmBatching {
-    /// Replicas.
+    /// Replicas; with `autoscale` those at the start.
     #[schemars(range(min = 1, max = 100_000))]
     pub replicas: u32,
     /// Name of a bundled calibration, whose iteration cost and limits serve where none are given here.
@@ -296,6 +345,12 @@ pub struct LlmBatching {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub prefix_hit_share: Option<f64>,
+    /// Let a call in only when there is room for its whole prompt; if not, for its first chunk.
+    #[serde(default)]
+    pub reserve_full_prompt: Option<bool>,
+    /// A preempted call finds those of its blocks that are still there; if not, it starts anew.
+    #[serde(default)]
+    pub resume_from_cache: Option<bool>,
     /// Order of the engine's own queue; absent: from the calibration, or by arrival.
     #[serde(default)]
     pub queue: Option<QueueOrder>,
@@ -310,6 +365,9 @@ pub struct LlmBatching {
     #[serde(default)]
     #[schemars(range(min = 0.0))]
     pub time_limit_s: Option<f64>,
+    /// Starts and stops replicas; absent: their number is fixed. A slot is a sequence of the batch.
+    #[serde(default)]
+    pub autoscale: Option<Autoscale>,
     /// Device group that holds the replicas; absent: no memory is shown to NVML.
     #[serde(default)]
     pub device: Option<String>,
@@ -373,7 +431,53 @@ fn engine_share() -> f64 {
     0.9
 }
 
+impl Stage {
+    /// Names of the external providers that the stage calls, in their order.
+    pub(crate) fn providers(&self) -> Vec<&str> {
+        match self {
+            Self::Server(_)
+            | Self::Embedder(_)
+            | Self::Rules(_)
+            | Self::VectorStore(_)
+            | Self::Reranker(_)
+            | Self::LlmSlots(_)
+            | Self::LlmBatching(_)
+            | Self::SemanticCache(_)
+            | Self::Agents(_) => Vec::new(),
+            Self::Providers(stage) => stage.providers.keys().map(String::as_str).collect(),
+        }
+    }
+
+    /// The device group that it names.
+    pub(crate) fn device(&self) -> Option<&str> {
+        match self {
+            Self::Reranker(reranker) => reranker.device.as_deref(),
+            Self::LlmSlots(slots) => slots.memory.as_ref().map(|memory| memory.device.as_str()),
+            Self::LlmBatching(batching) => batching.device.as_deref(),
+            Self::Server(_)
+            | Self::Embedder(_)
+            | Self::Rules(_)
+            | Self::VectorStore(_)
+            | Self::Providers(_)
+            | Self::SemanticCache(_)
+            | Self::Agents(_) => None,
+        }
+    }
+}
+
+impl LlmSlots {
+    /// Replicas that there can be at once.
+    pub fn places(&self) -> u32 {
+        self.autoscale.as_ref().map_or(self.replicas, |scale| scale.most.max(self.replicas))
+    }
+}
+
 impl LlmBatching {
+    /// Replicas that there can be at once.
+    pub fn places(&self) -> u32 {
+        self.autoscale.as_ref().map_or(self.replicas, |scale| scale.most.max(self.replicas))
+    }
+
     /// The engine's full configuration: what the stage says, and its calibration for the rest.
     ///
     /// # Errors
@@ -412,6 +516,8 @@ impl LlmBatching {
         config.kv_blocks = self.kv_blocks.unwrap_or(config.kv_blocks);
         config.block_tokens = self.block_tokens.unwrap_or(config.block_tokens);
         config.prefix_hit_share = self.prefix_hit_share.unwrap_or(config.prefix_hit_share);
+        config.reserve_full_prompt = self.reserve_full_prompt.unwrap_or(config.reserve_full_prompt);
+        config.resume_from_cache = self.resume_from_cache.unwrap_or(config.resume_from_cache);
         config.queue = self.queue.unwrap_or(config.queue);
         Ok(config)
     }

@@ -1,5 +1,6 @@
 //! Who asks, and when: sources of arrivals, request classes, the population, and how people behave.
 
+use super::Questions;
 use crate::trace::Columns;
 use forebay_engine::Dist;
 use indexmap::IndexMap;
@@ -14,9 +15,16 @@ pub struct Workload {
     pub sources: IndexMap<String, Source>,
     /// Request classes, by name; each source draws from them by weight.
     pub classes: IndexMap<String, Class>,
+    /// Sources with a mix of their own: by the source's name the weights of its classes, by name. A class
+    /// that is not named there does not come from that source.
+    #[serde(default)]
+    pub mix: IndexMap<String, IndexMap<String, f64>>,
     /// The users.
     #[serde(default)]
     pub population: Population,
+    /// What they ask, as a semantic cache sees it.
+    #[serde(default)]
+    pub questions: Questions,
     /// How long people wait, and whether they send again.
     #[serde(default)]
     pub people: People,
@@ -165,6 +173,11 @@ pub struct Class {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub new_share: f64,
+    /// What an answer that is right and in time is worth to the business, for example the share of such
+    /// questions that lead to a sale, times what a sale is worth.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1e9))]
+    pub value: f64,
     /// Service time of this class at `server` stages, seconds; absent: the stage's own.
     #[serde(default)]
     pub service_s: Option<Dist>,
@@ -295,6 +308,14 @@ pub struct Retries {
     /// Wait at least as long as the server's Retry-After says.
     #[serde(default = "yes")]
     pub honour_retry_after: bool,
+    /// Try again also after a time-out and when an answer broke off; if not, only after a refusal, which
+    /// cost the service nothing.
+    #[serde(default = "yes")]
+    pub after_failures: bool,
+    /// Taken for the Retry-After of a refusal that has none, seconds; absent: the back-off alone counts.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 86_400.0))]
+    pub retry_after_default_s: Option<f64>,
 }
 
 fn one() -> f64 {

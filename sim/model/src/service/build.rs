@@ -1,25 +1,35 @@
 //! The service made from a scenario: everything in place, nothing moving yet.
 
+use super::autoscale::Scaler;
+use super::faults::Faults;
+use super::host::Host;
 use super::{
     Breakdown, EndpointPlan, Event, Executor, Measures, PatiencePlan, Plan, ResendPlan, Service, StageState,
 };
+use crate::accounts::Accounts;
 use crate::attempts::Attempts;
 use crate::clients::birth::Nursery;
 use crate::clients::source::Arrivals;
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, StageId};
 use crate::llm::batching_stage::BatchingStage;
+use crate::llm::providers::ProvidersStage;
 use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
 use crate::outcome::{Digest, Tally};
 use crate::scenario::{Endpoint, Inputs, Loaded, Scenario, Source, Stage};
+use crate::shadow::Shadow;
+use crate::spans::Spans;
+use crate::stages::cache::Cache;
+use crate::stages::desk::Desk;
+use crate::stages::knowledge_base::Knowledge;
 use crate::stages::reranker::RerankStage;
-use crate::stages::server::ServerStage;
+use crate::stages::server::{Role, ServerStage};
 use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{DistError, Simulation, Span, Stream, Time, TimeWeighted, Welford};
 use forebay_policies::queueing::fifo::Fifo;
-use forebay_policies::{Governor, Level, PolicyError, Queue, Signals, Site, Ticked};
+use forebay_policies::{Governor, Level, Policy, PolicyError, Queue, Signals, Site, Ticked};
 use indexmap::IndexMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -118,16 +128,11 @@ impl Service {
         let scenario = &loaded.scenario;
         let mut fleet = Fleet::new(scenario);
         let (stages, watched) = build_stages(scenario, &loaded.inputs, &mut fleet)?;
-        let mut policy = scenario.policy.clone();
-        if scenario.gateway.executor_slots.is_some() {
-            // Those for whom there is no slot have to wait somewhere.
-            policy.queue.get_or_insert_with(|| Queue::Fifo(Fifo::default()));
-        }
-        if scenario.endpoints.values().any(|endpoint| endpoint.l4.is_none()) {
-            // Where nobody takes hand-offs, time-outs of the model lead to none.
-            policy.fallback.l4.llm_timeouts_above.get_or_insert(NO_HAND_OFF);
-        }
+        let policy = completed(scenario, &scenario.policy);
         let governor = Governor::new(&policy)?;
+        let shadow =
+            scenario.shadow.as_ref().map(|shadow| Shadow::new(scenario, &completed(scenario, shadow)));
+        let shadow = shadow.transpose()?.map(Box::new);
         let traces: Vec<_> = scenario
             .workload
             .sources
@@ -147,7 +152,27 @@ impl Service {
         }
         let class_names: Vec<_> = traces.iter().map(|t| t.as_ref().map(|t| t.classes().to_vec())).collect();
         let nursery = Nursery::new(scenario, &class_names)?;
-        let plan = build_plan(scenario, &governor, &fleet, (seed, replication))?;
+        let mut plan = build_plan(scenario, &governor, &fleet, (seed, replication))?;
+        if shadow.as_ref().is_some_and(|shadow| shadow.reads_signals()) {
+            (plan.samples, plan.reads) = (true, true);
+        }
+        let signals = Signals::new(&scenario.policy.signals);
+        let host = Host::new(scenario, (&governor, &signals), (seed, replication));
+        let faults = Faults::new(scenario, |name| fleet.groups.get(name)?.first().copied())?;
+        let scalers = stages
+            .iter()
+            .enumerate()
+            .filter_map(|(index, (state, _))| {
+                let slots = match state {
+                    StageState::Slots(slots) => slots.slots_each,
+                    StageState::Batching(batching) => batching.max_seqs,
+                    StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => {
+                        return None;
+                    }
+                };
+                Scaler::new(scenario, StageId(index as u16), slots)
+            })
+            .collect();
         let stage_measures = stages.iter().map(|(_, capacity)| StageMeasure::new(*capacity)).collect();
         let executor_slots = u64::from(scenario.gateway.executor_slots.unwrap_or(u32::MAX));
         let step = Span::from_nanos((end.as_nanos() / u64::from(scenario.run.timeline_points)).max(1));
@@ -159,7 +184,7 @@ impl Service {
             born: 0,
             attempts: Attempts::default(),
             present: 0,
-            signals: Signals::new(&scenario.policy.signals),
+            signals,
             governor,
             ticked: Ticked::default(),
             executor: Executor { busy: 0, measure: StageMeasure::new(executor_slots) },
@@ -172,6 +197,12 @@ impl Service {
             tasks: VecDeque::new(),
             pump: false,
             expiry: None,
+            spans: Spans::default(),
+            faults,
+            scalers,
+            host,
+            accounts: Accounts::new(scenario, &policy),
+            shadow,
             plan: Arc::new(plan),
         })
     }
@@ -194,6 +225,9 @@ impl Service {
         if let Some(period) = self.governor.tick_period_ns() {
             calendar.schedule(Time::from_nanos(period), Event::Tick);
         }
+        if let Some(period) = self.shadow.as_ref().and_then(|shadow| shadow.tick_period_ns()) {
+            calendar.schedule(Time::from_nanos(period), Event::ShadowTick);
+        }
         for (index, period) in self.plan.empty_cache.iter().enumerate() {
             if let Some(period) = period {
                 calendar.schedule(Time::ZERO + *period, Event::EmptyCache(index as u32));
@@ -201,7 +235,23 @@ impl Service {
         }
         calendar.schedule(Time::ZERO + self.timeline.step, Event::Point);
         calendar.schedule(Time::ZERO + Span::from_secs_f64(scenario.run.duration_s), Event::Close);
+        self.schedule_faults(calendar);
+        self.start_scalers(calendar);
     }
+}
+
+/// A policy with what the service needs of it.
+fn completed(scenario: &Scenario, policy: &Policy) -> Policy {
+    let mut policy = policy.clone();
+    if scenario.gateway.executor_slots.is_some() {
+        // Those for whom there is no slot have to wait somewhere.
+        policy.queue.get_or_insert_with(|| Queue::Fifo(Fifo::default()));
+    }
+    if scenario.endpoints.values().any(|endpoint| endpoint.l4.is_none()) {
+        // Where nobody takes hand-offs, time-outs of the model lead to none.
+        policy.fallback.l4.llm_timeouts_above.get_or_insert(NO_HAND_OFF);
+    }
+    policy
 }
 
 fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
@@ -238,6 +288,7 @@ fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
         attempts: 0,
         rerank_wanted: 0,
         rerank_skipped: 0,
+        provider_cost: 0.0,
     }
 }
 
@@ -254,8 +305,13 @@ fn build_stages(
     for (name, stage) in &scenario.stages {
         let place = format!("stages.{name}");
         stages.push(match stage {
-            Stage::Server(server) | Stage::Embedder(server) | Stage::Rules(server) => {
+            Stage::Server(server) | Stage::Embedder(server) => {
                 (StageState::Server(ServerStage::server(server, scenario)?), u64::from(server.servers))
+            }
+            Stage::Rules(_) | Stage::SemanticCache(_) | Stage::Agents(_) => {
+                let server = with_role(scenario, StageId(stages.len() as u16), stage)?;
+                let capacity = u64::from(server.servers);
+                (StageState::Server(server), capacity)
             }
             Stage::VectorStore(store) => {
                 (StageState::Server(ServerStage::vector_store(store)?), u64::from(store.connections))
@@ -275,7 +331,7 @@ fn build_stages(
                         fleet.memory[device.0 as usize].load(memory.weights_gb);
                     }
                 }
-                watched.extend(used(&devices, slots.replicas));
+                watched.extend(used(&devices, slots.places()));
                 let capacity = u64::from(slots.replicas) * u64::from(slots.slots);
                 (StageState::Slots(SlotsStage::new(slots, &devices)?), capacity)
             }
@@ -285,19 +341,49 @@ fn build_stages(
                     let memory = &mut fleet.memory[device.0 as usize];
                     memory.load(memory.capacity_gb() * batching.memory_share);
                 }
-                watched.extend(used(&devices, batching.replicas));
+                watched.extend(used(&devices, batching.places()));
                 let config =
                     batching.config(inputs).map_err(|why| BuildError::Engine { stage: name.clone(), why })?;
                 let capacity = u64::from(batching.replicas) * u64::from(config.max_seqs);
-                let stage = BatchingStage::new(batching, &config)
+                let stage = BatchingStage::new(batching, &config, &devices)
                     .map_err(|why| BuildError::Engine { stage: name.clone(), why })?;
                 (StageState::Batching(stage), capacity)
+            }
+            Stage::Providers(providers) => {
+                let capacity = ProvidersStage::capacity(providers).unwrap_or(u64::from(u32::MAX));
+                (StageState::Providers(ProvidersStage::new(providers)?), capacity)
             }
         });
     }
     watched.sort_by_key(|d| d.0);
     watched.dedup();
     Ok((stages, watched))
+}
+
+/// A station that does more than take time.
+fn with_role(scenario: &Scenario, id: StageId, stage: &Stage) -> Result<ServerStage, DistError> {
+    Ok(match stage {
+        Stage::Rules(rules) => {
+            let mut server = ServerStage::server(&rules.server(), scenario)?;
+            if let Some(base) = &rules.knowledge_base {
+                server.role = Role::Rules(Box::new(Knowledge::new(base, scenario.workload.classes.len())));
+            }
+            server
+        }
+        Stage::SemanticCache(cache) => {
+            let role = Role::Cache(Box::new(Cache::new(cache, &scenario.workload.questions, id)?));
+            let mut server = ServerStage::playing(role, cache.lookups_at_once, &cache.lookup_s)?;
+            server.time_limit = cache.time_limit_s.map(Span::from_secs_f64);
+            server
+        }
+        Stage::Agents(agents) => {
+            let run = &scenario.run;
+            let at = |s: f64| Time::ZERO + Span::from_secs_f64(s);
+            let desk = Desk::new(agents, (at(run.warmup_s), at(run.duration_s)))?;
+            ServerStage::playing(Role::Desk(Box::new(desk)), None, &agents.hand_off_s)?
+        }
+        _ => unreachable!("only stages with a role come here"),
+    })
 }
 
 /// The devices of a group that `n` replicas, placed round robin, touch.
@@ -345,10 +431,17 @@ fn build_plan(
         retries: scenario.workload.retries.clone(),
         quality: [quality.l1, quality.l2, quality.l3, quality.l4],
         kept_without_rerank: quality.kept_without_rerank.0,
+        recall: quality.recall_points.clone(),
+        last_resort: scenario
+            .stages
+            .values()
+            .position(|stage| matches!(stage, Stage::SemanticCache(_)))
+            .map(|index| StageId(index as u16)),
         warm: Time::ZERO + Span::from_secs_f64(scenario.run.warmup_s),
         end,
         empty_cache: fleet.empty_cache.clone(),
         samples: !scenario.devices.is_empty() || batching || reads_signals(scenario, governor),
+        reads: reads_signals(scenario, governor),
         gated: Site::ALL.map(|site| governor.site_is_gated(site)),
         key,
     })
@@ -386,5 +479,7 @@ fn endpoint_plan(scenario: &Scenario, name: &str, endpoint: &Endpoint) -> Result
 
 /// Whether a policy may want to know a signal.
 fn reads_signals(scenario: &Scenario, governor: &Governor) -> bool {
-    governor.tick_period_ns().is_some() || !scenario.policy.admission.is_empty()
+    scenario.policy.fallback.top_k.is_some()
+        || governor.tick_period_ns().is_some()
+        || !scenario.policy.admission.is_empty()
 }

@@ -80,6 +80,7 @@ impl Service {
         self.meter.now.arrived += 1;
         self.timeline.now.offered += 1;
         let request = Request { asker, ..request };
+        self.spans.tell(|spans| spans.born(&request, &view));
         self.send(now, request, view, Span::ZERO, calendar);
     }
 
@@ -95,10 +96,12 @@ impl Service {
         let chance = attempt_chance(&request);
         let id = self.attempts.insert(request, view, chance, now);
         self.measure.attempts += 1;
+        self.spans.tell(|spans| spans.sent(now, id, request.index, delay));
         let ingress =
             self.plan.ingress.as_ref().map_or(Span::ZERO, |law| {
                 Span::from_secs_f64(law.sample(&mut chance.draw(purpose::INGRESS)))
             });
+        let ingress = ingress + self.faults.network_delay(now + delay, chance);
         if let Some(patience) = &self.plan.patience {
             let wait = Span::from_secs_f64(
                 patience.give_up.sample(&mut chance_of_wait(&request).draw(purpose::PATIENCE)),
@@ -135,6 +138,7 @@ impl Service {
         }
         // Nobody tells the gateway: the attempt lives on for nobody, and the person is free to ask again.
         attempt.orphan = true;
+        self.spans.tell(|spans| spans.left(now, id));
         let (request, view, level) = (attempt.request, attempt.view, attempt.level);
         if self.ask_again(now, request, view, calendar).is_none() {
             self.record(now, &Last { request, view, level, end: End::Abandoned, answer: None }, calendar);
@@ -173,17 +177,25 @@ impl Service {
         calendar: &mut Calendar<Event>,
     ) -> Option<()> {
         let retries = self.plan.retries.as_ref()?;
-        let worth_it =
-            matches!(end, End::RejectedBy(..) | End::StageFull(_) | End::TimedOut | End::Failed(_));
+        let worth_it = match end {
+            End::RejectedBy(..) | End::StageFull(_) => true,
+            End::TimedOut | End::Failed(_) => retries.after_failures,
+            End::Answered | End::Abandoned => false,
+        };
         if !worth_it || view.write || request.retries >= retries.at_most {
             return None;
         }
         let chance = attempt_chance(&request);
         let mut seconds = retries.base_s * power(retries.factor, request.retries);
-        if let End::RejectedBy(_, Some(retry_after_ns)) = end
+        let retry_after_s = match end {
+            End::RejectedBy(_, Some(retry_after_ns)) => Some(retry_after_ns as f64 * 1e-9),
+            End::RejectedBy(_, None) | End::StageFull(_) => retries.retry_after_default_s,
+            _ => None,
+        };
+        if let Some(retry_after_s) = retry_after_s
             && retries.honour_retry_after
         {
-            seconds = seconds.max(retry_after_ns as f64 * 1e-9);
+            seconds = seconds.max(retry_after_s);
         }
         if retries.jitter_share > 0.0 {
             seconds *= 1.0 + retries.jitter_share * chance.uniform(purpose::JITTER);

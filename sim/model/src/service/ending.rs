@@ -1,6 +1,6 @@
 //! Ends: what an attempt gives back, whether its request is tried again, and what is recorded.
 
-use super::{Event, Service, moment};
+use super::{Event, Service};
 use crate::attempts::{Attempt, Phase, Question, Request};
 use crate::clients::birth::purpose;
 use crate::ids::AttemptId;
@@ -26,6 +26,10 @@ pub(super) struct Answer {
     waited: Span,
     /// It should have been reranked, and was not.
     rerank_skipped: bool,
+    /// Share of the level's right answers that stayed right on this one's way.
+    kept: f32,
+    /// It came from a cache: whether rightly.
+    cached: Option<bool>,
 }
 
 impl Service {
@@ -38,6 +42,7 @@ impl Service {
         match self.stages[stage.index()] {
             StageState::Server(_) => self.server_done(now, id, stage, calendar),
             StageState::Slots(_) => self.slot_done(now, id, stage, calendar),
+            StageState::Providers(_) => self.provider_done(now, id, stage, calendar),
             StageState::Reranker(_) | StageState::Batching(_) => {}
         }
     }
@@ -64,14 +69,27 @@ impl Service {
             calendar.cancel(handle);
         }
         let (request, view, level, orphan) = (attempt.request, attempt.view, attempt.level, attempt.orphan);
+        if end == End::Answered {
+            self.remember(now, id);
+        }
         let answer = (end == End::Answered).then(|| self.answer(id, now));
+        self.spans.tell(|spans| spans.ended(now, id, end, level));
         if self.attempts[id].holds_slot {
             self.executor.busy -= 1;
             self.executor.measure.busy.set(now, u64::from(self.executor.busy));
             self.pump = true;
         }
+        if self.attempts[id].has_thread
+            && let Some(host) = &mut self.host
+        {
+            host.threads -= 1;
+        }
         let known = self.as_the_gateway_knows(now, id, end);
-        self.governor.left(moment(now), id.ticket(), &known);
+        self.governor.left(self.moment(now), id.ticket(), &known);
+        let moment = self.moment(now);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.over(moment, id.ticket(), &known);
+        }
         self.attempts.remove(id);
         self.wake_held(now, calendar);
         if orphan {
@@ -97,7 +115,9 @@ impl Service {
             End::Abandoned => Outcome::Gone,
             End::Failed(_) => Outcome::Failed,
         };
-        let by_model = outcome == Outcome::Answered && matches!(attempt.level, Level::L1 | Level::L2);
+        let by_model = outcome == Outcome::Answered
+            && attempt.cached.is_none()
+            && matches!(attempt.level, Level::L1 | Level::L2);
         let tokens = by_model.then(|| self.prompt_tokens(id).saturating_add(attempt.request.tokens_out));
         policies::End { outcome, tokens, latency_ns: now.since(attempt.arrived).as_nanos() }
     }
@@ -107,13 +127,16 @@ impl Service {
         Answer {
             first_token: attempt.first_token.min(now),
             waited: attempt.waited,
-            rerank_skipped: attempt.level == Level::L1 && !attempt.reranked && self.has_rerank(attempt),
+            kept: attempt.kept,
+            cached: attempt.cached,
+            rerank_skipped: self.rerank_was_skipped(attempt),
         }
     }
 
-    fn has_rerank(&self, attempt: &Attempt) -> bool {
+    /// It should have been reranked, and was not.
+    pub(super) fn rerank_was_skipped(&self, attempt: &Attempt) -> bool {
         let endpoint = &self.plan.endpoints[usize::from(attempt.view.endpoint)];
-        endpoint.reranks
+        attempt.level == Level::L1 && !attempt.reranked && attempt.cached.is_none() && endpoint.reranks
     }
 
     /// Takes an attempt out of wherever it is.
@@ -121,8 +144,13 @@ impl Service {
         match self.attempts[id].phase {
             Phase::Ingress | Phase::Between | Phase::Backoff | Phase::Held(_) => {}
             Phase::Queued => {
-                self.governor.left(moment(now), id.ticket(), &policies::End::GONE);
+                self.governor.left(self.moment(now), id.ticket(), &policies::End::GONE);
                 self.left_queue(now, id);
+            }
+            Phase::Waiting(stage) | Phase::Serving(stage)
+                if matches!(self.stages[stage.index()], StageState::Providers(_)) =>
+            {
+                self.leave_providers(now, id, stage, calendar);
             }
             Phase::Waiting(stage) => {
                 let attempt = &self.attempts[id];
@@ -144,6 +172,7 @@ impl Service {
                     }
                     StageState::Reranker(_) => self.leave_reranker(now, stage, docs),
                     StageState::Batching(_) => self.abort_batching(now, id, stage, calendar),
+                    StageState::Providers(_) => {}
                 }
                 self.call_ended(now, id, false, false, calendar);
             }
@@ -160,7 +189,7 @@ impl Service {
                         self.fill_slots(now, stage, calendar);
                     }
                     // A batch that has begun runs to its end.
-                    StageState::Reranker(_) => {}
+                    StageState::Reranker(_) | StageState::Providers(_) => {}
                     StageState::Batching(_) => self.abort_batching(now, id, stage, calendar),
                 }
                 self.call_ended(now, id, false, false, calendar);
@@ -178,20 +207,20 @@ impl Service {
         measure.in_system.set(now, self.present);
         measure.presence.set(now, self.present);
         measure.sojourn_ns += u128::from(latency.as_nanos());
-        measure.tally.count(*end, *level);
-        measure.digest.fold_end(request.index, *end, *level, now.as_nanos());
+        let cached = answer.and_then(|answer| answer.cached);
+        measure.tally.count(*end, *level, cached.is_some());
+        measure.digest.fold_end(request.index, *end, *level, cached.is_some(), now.as_nanos());
         let answered = *end == End::Answered;
         self.meter.now.ended += 1;
         self.meter.now.errors += u64::from(!answered);
-        if answered {
-            self.meter.answered(latency);
-        }
         let (first_token, waited, skipped) =
             answer.map_or((now, Span::ZERO, false), |a| (a.first_token, a.waited, a.rerank_skipped));
+        let kept = answer.map_or(1.0, |a| a.kept);
         let ended = Ended {
             end: *end,
             level: *level,
-            right: answered && self.is_right(request, *level, skipped),
+            cached: cached.is_some(),
+            right: answered && cached.unwrap_or_else(|| self.is_right(request, *level, skipped, kept)),
             in_time: self.plan.in_time.is_none_or(|limit| latency <= limit),
             counts: self.counts(request.born),
             in_window: self.counts(now) && now <= self.plan.end,
@@ -199,8 +228,15 @@ impl Service {
             ttft: first_token.since(request.born),
             waited,
         };
+        self.meter.ended(&ended, self.plan.reads);
+        let csat = self.accounts.ended(now, request, view, &ended);
+        if let Some(csat) = csat {
+            self.meter.satisfied(csat);
+        }
         self.timeline.record(&ended);
-        if ended.counts && answered && *level == Level::L1 {
+        let seen = answer.map(|answer| answer.first_token);
+        self.spans.tell(|spans| spans.recorded(now, request.index, &ended, seen));
+        if ended.counts && answered && *level == Level::L1 && !ended.cached {
             let reranks = self.plan.endpoints[usize::from(view.endpoint)].reranks;
             self.measure.rerank_wanted += u64::from(reranks);
             self.measure.rerank_skipped += u64::from(skipped);
@@ -237,12 +273,14 @@ impl Service {
         if ended.end != End::Answered {
             return;
         }
-        by.level[ended.level.index()].record(ended);
+        if !ended.cached {
+            by.level[ended.level.index()].record(ended);
+        }
         if !ended.counts {
             return;
         }
         measure.latency_s.add(ended.latency.as_secs_f64());
-        if matches!(ended.level, Level::L1 | Level::L2) {
+        if matches!(ended.level, Level::L1 | Level::L2) && !ended.cached {
             measure.tokens_in += u64::from(view.tokens_in);
             measure.tokens_out += u64::from(request.tokens_out);
             if request.tokens_out > 1 && first_token < now {
@@ -253,7 +291,10 @@ impl Service {
     }
 
     /// Whether an answer at this level is right: the request's luck against the level's quality.
-    fn is_right(&self, request: &Request, level: Level, rerank_skipped: bool) -> bool {
+    pub(super) fn is_right(&self, request: &Request, level: Level, rerank_skipped: bool, kept: f32) -> bool {
+        if level == Level::L3 && request.question == Question::New && self.faults.knowledge_base_stale() {
+            return false;
+        }
         let quality = &self.plan.quality[level.index()];
         let mut share = match request.question {
             Question::Faq => quality.faq,
@@ -262,6 +303,9 @@ impl Service {
         };
         if rerank_skipped {
             share *= self.plan.kept_without_rerank;
+        }
+        if kept < 1.0 {
+            share *= f64::from(kept);
         }
         share >= 1.0 || request.chance.uniform(purpose::RIGHT) < share
     }

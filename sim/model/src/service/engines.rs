@@ -1,15 +1,14 @@
-//! The two LLM engines as stages of the service, and device memory that runs out.
+//! The two LLM engines as stages of the service.
 
 use super::stations::{stage_purpose, waits};
-use super::{Event, Service, StageState, Task};
+use super::{Event, Service, StageState};
 use crate::attempts::Phase;
 use crate::clients::birth::purpose;
-use crate::ids::{AttemptId, DeviceId, StageId};
+use crate::ids::{AttemptId, StageId};
 use crate::llm::batching::{Job as BatchingJob, Progress};
 use crate::llm::batching_stage::BatchingStage;
 use crate::llm::slots::{Job, SlotsStage};
-use crate::outcome::{End, Failure};
-use crate::scenario::OnOutOfMemory;
+use crate::outcome::Failure;
 use forebay_engine::{Calendar, Span, Time};
 
 /// Purpose of the draw of a call's memory at a stage: beside the draws of service times.
@@ -19,7 +18,7 @@ fn memory_purpose(stage: StageId) -> u32 {
 
 impl Service {
     #[inline]
-    fn slots(&mut self, stage: StageId) -> &mut SlotsStage {
+    pub(super) fn slots(&mut self, stage: StageId) -> &mut SlotsStage {
         match &mut self.stages[stage.index()] {
             StageState::Slots(slots) => slots,
             _ => unreachable!("a call's phase names the stage that serves it"),
@@ -49,7 +48,7 @@ impl Service {
             let waiting = u64::from(slots.line.len());
             self.measure.stages[stage.index()].queue.set(now, waiting);
         } else {
-            self.turn_away(id, stage);
+            self.turn_away(now, id, stage);
         }
     }
 
@@ -62,31 +61,37 @@ impl Service {
         replica: u32,
         calendar: &mut Calendar<Event>,
     ) {
+        self.attempts[id].replica = replica;
         self.begin_service(now, id, stage);
         let tokens_in = self.prompt_tokens(id);
-        let attempt = &mut self.attempts[id];
-        attempt.replica = replica;
+        let attempt = &self.attempts[id];
         let (tokens_out, chance) = (attempt.request.tokens_out, attempt.luck);
         let StageState::Slots(slots) = &mut self.stages[stage.index()] else { return };
         let mut work = slots.work(tokens_in, tokens_out, &mut chance.draw(stage_purpose(stage)));
+        work.stretch(self.faults.latency_factor(stage));
         slots.busy += 1;
         slots.router.add(replica);
         let busy = u64::from(slots.busy);
-        let device = slots.replicas[replica as usize].device;
+        let cold = slots.cold;
+        let place = &mut slots.replicas[replica as usize];
+        let device = place.device;
+        let loading_s = place.loading(now, cold);
         let mut held = 0.0;
         if let Some(law) = &slots.per_call_gb {
             held = law.sample(&mut chance.draw(memory_purpose(stage))).max(0.0)
                 + slots.per_token_gb * f64::from(tokens_in);
         }
         self.measure.stages[stage.index()].busy.set(now, busy);
+        if let Some(memory) = device.map(|device| &self.devices[device.0 as usize])
+            && memory.rerank_busy > 0
+        {
+            work.stretch(memory.interference);
+        }
+        work.delay(loading_s);
         let mut fits = true;
         let mut growth = 0.0;
         if let Some(device) = device {
             let memory = &mut self.devices[device.0 as usize];
-            if memory.rerank_busy > 0 {
-                work.first_s *= memory.interference;
-                work.total_s *= memory.interference;
-            }
             memory.llm_busy += 1;
             fits = memory.fits(now, held);
             if !fits {
@@ -276,11 +281,11 @@ impl Service {
         let (tokens_out, class) = (attempt.request.tokens_out, attempt.view.class);
         let batching = self.batching(stage);
         if batching.calls >= batching.max_calls {
-            self.turn_away(id, stage);
+            self.turn_away(now, id, stage);
             return;
         }
         let Some(replica) = batching.router.pick() else {
-            self.turn_away(id, stage);
+            self.break_off(now, id, Failure::NoReplica, calendar);
             return;
         };
         batching.calls += 1;
@@ -295,7 +300,7 @@ impl Service {
     }
 
     /// Keeps a replica's pending event in step with its engine.
-    fn schedule_batching(&mut self, stage: StageId, replica: u32, calendar: &mut Calendar<Event>) {
+    pub(super) fn schedule_batching(&mut self, stage: StageId, replica: u32, calendar: &mut Calendar<Event>) {
         let place = &mut self.batching(stage).replicas[replica as usize];
         let next = place.engine.next_event().map(Time::from_nanos);
         if place.wake.map(|(at, _)| at) == next {
@@ -333,14 +338,14 @@ impl Service {
                         self.served(now, id, calendar);
                     }
                 }
-                Progress::Preempted { .. } => {}
+                Progress::Preempted { id, at } => {
+                    self.spans.tell(|spans| spans.noted(at, AttemptId::from_key(id), "preempted"));
+                }
                 Progress::Refused { id, .. } => {
                     let id = AttemptId::from_key(id);
                     if self.attempts.get(id).is_some() {
                         self.end_batching(id, stage);
-                        self.call_ended(now, id, false, false, calendar);
-                        self.attempts[id].phase = Phase::Between;
-                        self.tasks.push_back(Task::Finish(id, End::Failed(Failure::TooLong)));
+                        self.break_off(now, id, Failure::TooLong, calendar);
                     }
                 }
             }
@@ -378,112 +383,5 @@ impl Service {
         let waiting = batching.waiting;
         self.measure.stages[stage.index()].queue.set(now, waiting);
         self.schedule_batching(stage, replica, calendar);
-    }
-
-    /// Keeps the event at which a device is full no later than the instant when it will be.
-    pub(super) fn watch_memory(&mut self, now: Time, device: DeviceId, calendar: &mut Calendar<Event>) {
-        let memory = &mut self.devices[device.0 as usize];
-        let Some(full_at) = memory.full_at(now) else {
-            // An idle device leaves no event behind: a run ends when nobody is left.
-            if let Some((_, handle)) = memory.full.take() {
-                calendar.cancel(handle);
-            }
-            return;
-        };
-        if memory.full.is_some_and(|(at, _)| at <= full_at) {
-            return;
-        }
-        if let Some((_, handle)) = memory.full.take() {
-            calendar.cancel(handle);
-        }
-        memory.full = Some((full_at, calendar.schedule(full_at, Event::DeviceFull(device.0))));
-    }
-
-    /// A device may be full: if it is, an allocation fails.
-    pub(super) fn device_full(&mut self, now: Time, device: DeviceId, calendar: &mut Calendar<Event>) {
-        let memory = &mut self.devices[device.0 as usize];
-        memory.full = None;
-        if memory.fits(now, 0.0) {
-            self.watch_memory(now, device, calendar);
-        } else {
-            self.run_out(now, device, None, calendar);
-        }
-    }
-
-    /// The call that was admitted last on a device.
-    fn latest_call(&self, device: DeviceId) -> Option<(StageId, u32, AttemptId)> {
-        let mut latest: Option<(Time, StageId, u32, AttemptId)> = None;
-        for (index, state) in self.stages.iter().enumerate() {
-            let StageState::Slots(slots) = state else { continue };
-            for (replica, place) in slots.replicas.iter().enumerate() {
-                if place.device != Some(device) {
-                    continue;
-                }
-                for job in &place.jobs {
-                    let candidate =
-                        (self.attempts[job.id].started, StageId(index as u16), replica as u32, job.id);
-                    latest = latest.max(Some(candidate));
-                }
-            }
-        }
-        latest.map(|(_, stage, replica, id)| (stage, replica, id))
-    }
-
-    /// An allocation on a device has failed: the call that made it fails, or its engine restarts. When
-    /// it was the growth of the device's calls, the call is the one admitted last.
-    fn run_out(
-        &mut self,
-        now: Time,
-        device: DeviceId,
-        asked: Option<(StageId, u32, AttemptId)>,
-        calendar: &mut Calendar<Event>,
-    ) {
-        self.devices[device.0 as usize].failures += 1;
-        self.measure.out_of_memory += 1;
-        let Some((stage, replica, id)) = asked.or_else(|| self.latest_call(device)) else { return };
-        if self.slots(stage).on_out_of_memory == OnOutOfMemory::FailCall {
-            self.break_call(now, id, stage, Failure::OutOfMemory, calendar);
-            self.fill_slots(now, stage, calendar);
-            self.watch_memory(now, device, calendar);
-            return;
-        }
-        self.measure.restarts += 1;
-        let slots = self.slots(stage);
-        slots.router.set_up(replica, false);
-        let restart = slots.restart;
-        while let Some(job) = self.slots(stage).replicas[replica as usize].jobs.last() {
-            let other = job.id;
-            let why = if other == id { Failure::OutOfMemory } else { Failure::EngineRestarted };
-            self.break_call(now, other, stage, why, calendar);
-        }
-        calendar.after(restart, Event::ReplicaUp(stage.0, replica));
-        self.fill_slots(now, stage, calendar);
-    }
-
-    /// A call in a slot breaks.
-    fn break_call(
-        &mut self,
-        now: Time,
-        id: AttemptId,
-        stage: StageId,
-        why: Failure,
-        calendar: &mut Calendar<Event>,
-    ) {
-        self.end_slot(now, id, stage, false, calendar);
-        self.call_ended(now, id, false, false, calendar);
-        self.attempts[id].phase = Phase::Between;
-        self.tasks.push_back(Task::Finish(id, End::Failed(why)));
-    }
-
-    /// A replica has loaded its model again.
-    pub(super) fn replica_up(
-        &mut self,
-        now: Time,
-        stage: StageId,
-        replica: u32,
-        calendar: &mut Calendar<Event>,
-    ) {
-        self.slots(stage).router.set_up(replica, true);
-        self.fill_slots(now, stage, calendar);
     }
 }

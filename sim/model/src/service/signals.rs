@@ -1,7 +1,8 @@
 //! What happens by the clock: samples and their delivery, ticks of the feedback loops, points of the
 //! timeline, the end of the warm-up and of the measured window.
 
-use super::{Event, Service, StageState, moment};
+use super::faults::Metering;
+use super::{Event, Service, StageState};
 use crate::ids::DeviceId;
 use crate::timeline::Point;
 use forebay_engine::{Calendar, Time, Welford};
@@ -10,22 +11,23 @@ use forebay_policies::signal::SignalKind;
 
 impl Service {
     /// Nothing more can happen: arrivals are over and nobody is left.
-    fn is_over(&self, now: Time) -> bool {
+    pub(super) fn is_over(&self, now: Time) -> bool {
         now >= self.plan.end && self.attempts.iter().next().is_none()
     }
 
-    /// Memory share that NVML shows: mean over the LLM devices, and that of the fullest.
+    /// Memory share that NVML shows: mean over the LLM devices that are there, and that of the fullest.
     fn memory_shown(&self, now: Time) -> Option<(f64, f64)> {
-        if self.watched.is_empty() {
-            return None;
-        }
-        let (mut sum, mut most) = (0.0, 0.0_f64);
+        let (mut sum, mut most, mut n) = (0.0, 0.0_f64, 0_u32);
         for device in &self.watched {
-            let shown = self.devices[device.0 as usize].shown(now);
-            sum += shown;
-            most = most.max(shown);
+            let memory = &self.devices[device.0 as usize];
+            if memory.lost == 0 {
+                let shown = memory.shown(now);
+                sum += shown;
+                most = most.max(shown);
+                n += 1;
+            }
         }
-        Some((sum / self.watched.len() as f64, most))
+        (n > 0).then(|| (sum / f64::from(n), most))
     }
 
     /// Share of KV blocks in use, mean over the replicas of all batching engines.
@@ -33,8 +35,8 @@ impl Service {
         let (mut sum, mut n) = (0.0, 0_u32);
         for state in &self.stages {
             if let StageState::Batching(batching) = state {
-                sum += batching.kv_share(now) * batching.replicas.len() as f64;
-                n += batching.replicas.len() as u32;
+                sum += batching.kv_share(now) * batching.running_replicas() as f64;
+                n += batching.running_replicas() as u32;
             }
         }
         (n > 0).then(|| sum / f64::from(n))
@@ -53,10 +55,21 @@ impl Service {
                     busy += batching.running;
                     capacity += measure.capacity;
                 }
-                StageState::Server(_) | StageState::Reranker(_) => {}
+                StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => {}
             }
         }
         (capacity > 0).then(|| busy as f64 / capacity as f64)
+    }
+
+    /// Calls that wait at the model engines.
+    fn llm_queue(&self) -> u64 {
+        let engines = self.stages.iter().map(|state| match state {
+            StageState::Slots(slots) => u64::from(slots.line.len()),
+            StageState::Batching(batching) => batching.waiting,
+            StageState::Providers(providers) => providers.waiting.len() as u64,
+            StageState::Server(_) | StageState::Reranker(_) => 0,
+        });
+        engines.sum()
     }
 
     /// The meters are read.
@@ -79,19 +92,42 @@ impl Service {
             }
         }
         let shares = self.meter.close_period();
-        let mut reading = Reading::new(moment(now));
+        let mut reading = Reading::new(self.moment(now));
         let mut set = |kind: SignalKind, value: Option<f64>| reading.values[kind.index()] = value;
         set(SignalKind::Vram, memory.map(|m| self.meter.noisy(m.0)));
         set(SignalKind::VramMax, memory.map(|m| self.meter.noisy(m.1)));
         set(SignalKind::Kv, kv);
         set(SignalKind::LlmBusy, self.llm_busy());
+        set(SignalKind::LlmQueue, Some(self.llm_queue() as f64));
         set(SignalKind::QueueLength, Some(self.governor.queued() as f64));
         set(SignalKind::ErrorRate, shares.error_rate);
         set(SignalKind::LatencyP95, shares.latency_p95_s);
         set(SignalKind::ArrivalRate, Some(shares.arrival_rate_per_s));
         set(SignalKind::LlmTimeouts, Some(shares.llm_timeouts));
-        self.meter.in_transit.push_back(reading);
-        calendar.after(self.meter.delay, Event::Deliver);
+        set(SignalKind::CacheHitRate, shares.cache_hit_rate);
+        if self.plan.reads {
+            let waits = |queue| Some(self.governor.queue_len(queue) as f64);
+            set(SignalKind::StoreLatency, shares.store_latency_s);
+            set(SignalKind::L3Share, shares.l3_share);
+            set(SignalKind::Csat, shares.csat);
+            set(SignalKind::QueueHigh, waits(0));
+            set(SignalKind::QueueStandard, waits(1));
+            set(SignalKind::QueueDegraded, waits(2));
+            set(SignalKind::TtftP95, shares.ttft_p95_s);
+            set(SignalKind::InFlight, Some(f64::from(self.executor.busy)));
+        }
+        if self.counts(now) && now <= self.plan.end {
+            self.accounts.control.sampled(&reading);
+        }
+        match self.faults.metering() {
+            Metering::Live => self.meter.shown = reading.values,
+            Metering::Frozen => reading.values = self.meter.shown,
+            Metering::Stopped => {}
+        }
+        if self.faults.metering() != Metering::Stopped {
+            self.meter.in_transit.push_back(reading);
+            calendar.after(self.meter.delay, Event::Deliver);
+        }
         if !self.is_over(now) {
             calendar.schedule(self.meter.next(now), Event::Sample);
         }
@@ -100,17 +136,24 @@ impl Service {
     /// A reading arrives at the gateway.
     pub(super) fn deliver(&mut self, now: Time) {
         if let Some(reading) = self.meter.in_transit.pop_front() {
-            self.signals.deliver(moment(now), &reading);
+            let moment = self.moment(now);
+            self.signals.deliver(moment, &reading);
+            if let Some(shadow) = &mut self.shadow {
+                shadow.deliver(moment, &reading);
+            }
             self.pump = true;
         }
     }
 
     /// The feedback loops run.
     pub(super) fn tick(&mut self, now: Time, calendar: &mut Calendar<Event>) {
-        self.governor.tick(moment(now), &self.signals, &mut self.ticked);
-        if self.counts(now) {
+        self.governor.tick(self.moment(now), &self.signals, &mut self.ticked);
+        let counts = self.counts(now);
+        if counts {
             self.measure.commands += self.ticked.commands.len() as u64;
         }
+        self.accounts.control.ticked(counts, self.governor.levels_now(), &self.ticked.commands);
+        self.accounts.alerts.add(now, &self.ticked.alerts);
         self.ticked.clear();
         self.wake_held(now, calendar);
         self.pump = true;
@@ -153,6 +196,12 @@ impl Service {
             stage.restart(now);
         }
         self.executor.measure.restart(now);
+        for scaler in &mut self.scalers {
+            scaler.restart(now);
+        }
+        if let Some(host) = &mut self.host {
+            host.restart();
+        }
         self.measure.in_system.reset(now);
         self.measure.out_of_memory = 0;
         self.measure.restarts = 0;
@@ -166,6 +215,13 @@ impl Service {
             stage.close(now);
         }
         self.executor.measure.close(now);
+        for scaler in &mut self.scalers {
+            scaler.close(now);
+            let stage = &mut self.measure.stages[scaler.stage.index()];
+            if let (Some(capacity), Some(closed)) = (scaler.capacity_mean(), &mut stage.closed) {
+                closed.utilisation = closed.busy_mean / capacity;
+            }
+        }
         let in_system = &self.measure.in_system;
         self.measure.in_system_closed = Some((in_system.mean(now), in_system.variance(now)));
     }

@@ -1,7 +1,8 @@
 //! Server stations and the reranker, as stages of the service.
 
+use super::roles::Follows;
 use super::{Event, Service, StageState, Task};
-use crate::attempts::{Attempts, Phase};
+use crate::attempts::{Attempt, Attempts, Phase};
 use crate::clients::birth::purpose;
 use crate::ids::{AttemptId, StageId};
 use crate::outcome::{End, Failure};
@@ -55,7 +56,7 @@ impl Service {
             let waiting = u64::from(server.line.len());
             self.measure.stages[stage.index()].queue.set(now, waiting);
         } else {
-            self.turn_away(id, stage);
+            self.turn_away(now, id, stage);
         }
     }
 
@@ -68,6 +69,7 @@ impl Service {
         server.busy += 1;
         let busy = u64::from(server.busy);
         let time = server.service_time(class, docs, &mut chance.draw(stage_purpose(stage)));
+        let time = self.faults.stretched(stage, time);
         self.measure.stages[stage.index()].busy.set(now, busy);
         self.attempts[id].done = Some(calendar.after(time, Event::Done(id)));
     }
@@ -98,10 +100,14 @@ impl Service {
         stage: StageId,
         calendar: &mut Calendar<Event>,
     ) {
-        if self.server(stage).retrieves {
-            self.attempts[id].retrieved = true;
+        match self.play_role(now, id, stage) {
+            Follows::NextStage => self.served(now, id, calendar),
+            Follows::AnotherPath => {
+                self.served(now, id, calendar);
+                self.attempts[id].step = 0;
+            }
+            Follows::Nothing => {}
         }
-        self.served(now, id, calendar);
         self.free_server(now, stage, calendar);
     }
 
@@ -115,7 +121,7 @@ impl Service {
         let (step, docs) = (self.attempts[id].step, self.attempts[id].docs.max(1));
         let reranker = self.reranker(stage);
         if reranker.line.len() >= reranker.max_queue && reranker.idle.is_empty() {
-            self.turn_away(id, stage);
+            self.turn_away(now, id, stage);
             return;
         }
         reranker.line.push(id, step);
@@ -183,70 +189,109 @@ impl Service {
         let workspace = reranker.workspace_per_document_gb * docs as f64;
         let device = reranker.gpus[gpu as usize].device;
         let first_chance = attempts[batch[0].0].luck;
-        let busy = (reranker.gpus.len() - reranker.idle.len()) as u64;
+        let busy = reranker.busy();
         let measure = &mut self.measure.stages[stage.index()];
         measure.queue.set(now, waiting);
         measure.batches += 1;
         measure.batched_calls += batch.len() as u64;
         measure.busy.set(now, busy);
         for &(id, _) in &batch {
+            self.attempts[id].replica = gpu;
             self.begin_service(now, id, stage);
         }
-        let mut slowdown = 1.0;
+        let mut slowdown = self.faults.latency_factor(stage);
         let mut held = 0.0;
         if let Some(device) = device {
             let memory = &mut self.devices[device.0 as usize];
-            if !memory.fits(now, workspace) {
+            if memory.fits(now, workspace) {
+                held = workspace;
+            } else {
                 memory.failures += 1;
                 self.measure.out_of_memory += 1;
-                self.fail_batch(now, stage, gpu, batch, calendar);
-                return;
+                // The GPU is busy with the attempt: were it idle at once, one full device would draw the
+                // whole line and fail it.
+                docs = 0;
+                self.fail_batch(now, &mut batch, calendar);
             }
+            let memory = &mut self.devices[device.0 as usize];
             if memory.llm_busy > 0 {
-                slowdown = memory.interference;
+                slowdown *= memory.interference;
             }
             memory.rerank_busy += 1;
-            memory.take(now, workspace, 0.0);
-            held = workspace;
+            memory.take(now, held, 0.0);
             self.watch_memory(now, device, calendar);
         }
         let reranker = self.reranker(stage);
         let time = reranker.batch_time(docs, slowdown, &mut first_chance.draw(stage_purpose(stage)));
         reranker.gpus[gpu as usize].batch = batch;
         reranker.gpus[gpu as usize].held_gb = held;
-        calendar.after(time, Event::BatchDone(stage.0, gpu));
+        let done = calendar.after(time, Event::BatchDone(stage.0, gpu));
+        reranker.gpus[gpu as usize].done = Some(done);
     }
 
-    /// A batch for which there is no memory: its calls fail, its GPU is idle again.
-    fn fail_batch(
-        &mut self,
-        now: Time,
-        stage: StageId,
-        gpu: u32,
-        mut batch: Vec<(AttemptId, u8)>,
-        calendar: &mut Calendar<Event>,
-    ) {
-        for &(id, _) in &batch {
+    /// A batch for which there is no memory: its calls fail.
+    fn fail_batch(&mut self, now: Time, batch: &mut Vec<(AttemptId, u8)>, calendar: &mut Calendar<Event>) {
+        for (id, _) in batch.drain(..) {
             self.call_ended(now, id, false, false, calendar);
             self.attempts[id].phase = Phase::Between;
             self.tasks.push_back(Task::Finish(id, End::Failed(Failure::OutOfMemory)));
         }
-        batch.clear();
+    }
+
+    /// A rerank GPU is lost, and its batch with it; or it is back.
+    pub(super) fn rerank_gpu_down(
+        &mut self,
+        now: Time,
+        stage: StageId,
+        gpu: u32,
+        lost: bool,
+        calendar: &mut Calendar<Event>,
+    ) {
         let reranker = self.reranker(stage);
-        reranker.gpus[gpu as usize].batch = batch;
-        reranker.idle.push_back(gpu);
-        let busy = (reranker.gpus.len() - reranker.idle.len()) as u64;
+        let place = &mut reranker.gpus[gpu as usize];
+        if !lost {
+            place.lost -= 1;
+            if place.lost == 0 {
+                reranker.down -= 1;
+                reranker.idle.push_back(gpu);
+                self.start_batches(now, stage, calendar);
+            }
+            return;
+        }
+        place.lost += 1;
+        if place.lost > 1 {
+            return;
+        }
+        let batch = std::mem::take(&mut place.batch);
+        let (device, held, done) = (place.device, place.held_gb, place.done.take());
+        reranker.down += 1;
+        reranker.idle.retain(|&other| other != gpu);
+        let busy = reranker.busy();
         self.measure.stages[stage.index()].busy.set(now, busy);
+        let Some(done) = done else { return };
+        calendar.cancel(done);
+        if let Some(device) = device {
+            let memory = &mut self.devices[device.0 as usize];
+            memory.rerank_busy -= 1;
+            memory.give_back(now, held, 0.0);
+        }
+        for (id, step) in batch {
+            let serving = |a: &Attempt| a.step == step && a.phase == Phase::Serving(stage);
+            if self.attempts.get(id).is_some_and(serving) {
+                self.tasks.push_back(Task::Finish(id, End::Failed(Failure::GpuLost)));
+            }
+        }
     }
 
     /// A rerank GPU has done its batch.
     pub(super) fn batch_done(&mut self, now: Time, stage: StageId, gpu: u32, calendar: &mut Calendar<Event>) {
         let reranker = self.reranker(stage);
         let place = &mut reranker.gpus[gpu as usize];
+        place.done = None;
         let mut batch = std::mem::take(&mut place.batch);
         let (device, held) = (place.device, place.held_gb);
         reranker.idle.push_back(gpu);
-        let busy = (reranker.gpus.len() - reranker.idle.len()) as u64;
+        let busy = reranker.busy();
         self.measure.stages[stage.index()].busy.set(now, busy);
         if let Some(device) = device {
             let memory = &mut self.devices[device.0 as usize];

@@ -7,7 +7,7 @@ use crate::scenario::{Inputs, Loaded};
 use forebay_engine::{Span, Time};
 
 /// One server behind one endpoint; each test changes what it is about.
-const BASE: &str = r#"
+pub(super) const BASE: &str = r#"
 name = "small"
 [run]
 duration_s = 1000
@@ -24,7 +24,7 @@ service_s = { kind = "exponential", mean = 1.0 }
 "#;
 
 /// L1 on a device that fills, L2 on a server that needs none.
-const MEMORY: &str = r#"
+pub(super) const MEMORY: &str = r#"
 name = "memory"
 [run]
 duration_s = 300
@@ -56,7 +56,7 @@ count = 1
 memory_gb = 20
 "#;
 
-fn load(text: &str, settings: &[&str]) -> Loaded {
+pub(super) fn load(text: &str, settings: &[&str]) -> Loaded {
     let settings: Vec<_> = settings.iter().map(|s| Setting::parse(s).expect("a setting")).collect();
     match Loaded::read(&Source::new("test.toml", text), &settings, |_| Ok(Inputs::default())) {
         Ok(loaded) => loaded,
@@ -66,18 +66,18 @@ fn load(text: &str, settings: &[&str]) -> Loaded {
     }
 }
 
-fn run(text: &str, settings: &[&str]) -> Replication {
+pub(super) fn run(text: &str, settings: &[&str]) -> Replication {
     let replication = simulate(&load(text, settings), 1, 0).expect("it runs");
     assert_eq!(replication.violations, Vec::<String>::new());
     assert_eq!(replication.ledger.accounted(), replication.ledger.offered);
     replication
 }
 
-fn metric(replication: &Replication, name: &str) -> f64 {
+pub(super) fn metric(replication: &Replication, name: &str) -> f64 {
     replication.metrics[name].value.unwrap_or_else(|| panic!("{name} has no value"))
 }
 
-fn stage(replication: &Replication, stage: &str, name: &str) -> f64 {
+pub(super) fn stage(replication: &Replication, stage: &str, name: &str) -> f64 {
     replication.by["stage"][stage][name].value.unwrap_or_else(|| panic!("{stage}.{name} has no value"))
 }
 
@@ -148,7 +148,7 @@ fn a_late_signal_overshoots_more_than_a_fresh_one() {
     assert!(metric(&late, "vram_sd") > metric(&fresh, "vram_sd"));
 }
 
-const RERANK: &str = r#"
+pub(super) const RERANK: &str = r#"
 name = "rerank"
 [run]
 duration_s = 600
@@ -189,6 +189,47 @@ fn batches_wait_until_they_are_full_or_due() {
 }
 
 #[test]
+fn a_batch_that_finds_no_memory_takes_its_base_time() {
+    // Every batch fails, 50 of them a second: were the GPU idle at once, it would fail all 200 calls.
+    let small = [
+        "workload.sources.crowd.rate_per_s=200",
+        "stages.rerank.device=\"gpu\"",
+        "stages.rerank.workspace_per_document_gb=1",
+        "devices.gpu={ count = 1, memory_gb = 20 }",
+    ];
+    let full = run(RERANK, &small);
+    let failed = metric(&full, "out_of_memory");
+    assert!((failed - 580.0 * 50.0).abs() <= 1.0, "{failed}");
+    assert_eq!(full.ledger.answered.total(), 0);
+}
+
+#[test]
+fn a_rerank_call_that_takes_too_long_may_go_on_with_the_order_of_the_retrieval() {
+    // 20 per second ask for a GPU that serves 8.33: what waits longer than the limit goes on without.
+    let limit = "stages.rerank.time_limit_s=0.5";
+    let failing = run(RERANK, &[limit]);
+    assert!(metric(&failing, "error_rate") > 0.5);
+    let going_on = run(RERANK, &[limit, "stages.rerank.on_time_limit=skip"]);
+    assert_eq!(metric(&going_on, "error_rate"), 0.0);
+    assert!(metric(&going_on, "rerank_skipped_share") > 0.5);
+    assert!(metric(&going_on, "latency_max_s") <= 0.5 + 1e-9);
+}
+
+#[test]
+fn a_source_may_have_a_mix_of_its_own() {
+    let mixed = |settings: &[&str]| {
+        let text = BASE
+            .replace("[workload.classes.question]", "[workload.classes.question]\n[workload.classes.other]");
+        let by = run(&text, settings).by;
+        ["question", "other"].map(|class| by["class"][class]["requests"].value.unwrap_or_default())
+    };
+    let [question, other] = mixed(&[]);
+    assert!(question > 100.0 && other > 100.0);
+    let [question, other] = mixed(&["workload.mix.crowd={ other = 2 }"]);
+    assert!(question == 0.0 && other > 300.0);
+}
+
+#[test]
 fn the_rerank_guard_skips_instead_of_queueing() {
     let guarded = run(
         RERANK,
@@ -214,6 +255,18 @@ fn clients_try_again_but_never_with_writes() {
     assert!(metric(&again, "attempts_per_request") > 1.5);
     assert!(metric(&again, "error_rate") < metric(&once, "error_rate"));
     assert_eq!(write.digest, once.digest);
+}
+
+#[test]
+fn clients_may_leave_broken_answers_alone() {
+    let broken = ["stages.llm.memory.per_call_gb=1.3", "run.drain_s=60"];
+    let [gb, drain] = broken;
+    let plain = run(MEMORY, &broken);
+    let again = run(MEMORY, &[gb, drain, "workload.retries={ at_most = 2, base_s = 1 }"]);
+    let only_refusals =
+        run(MEMORY, &[gb, drain, "workload.retries={ at_most = 2, base_s = 1, after_failures = false }"]);
+    assert!(metric(&again, "attempts_per_request") > 1.0);
+    assert_eq!(only_refusals.digest, plain.digest);
 }
 
 #[test]

@@ -2,8 +2,26 @@
 //! behind its connection pool.
 
 use super::WaitingLine;
+use super::cache::Cache;
+use super::desk::Desk;
+use super::knowledge_base::Knowledge;
 use crate::scenario::{Scenario, Server, VectorStore};
-use forebay_engine::{DistError, Sampler, Span};
+use forebay_engine::{Dist, DistError, Sampler, Span};
+
+/// What a server does beside taking time.
+#[derive(Clone, Debug)]
+pub(crate) enum Role {
+    /// Nothing.
+    Plain,
+    /// It returns a list of documents.
+    Retrieval,
+    /// It looks for a cached answer.
+    Cache(Box<Cache>),
+    /// It matches questions with a knowledge base.
+    Rules(Box<Knowledge>),
+    /// It puts hand-offs on the agents' desk.
+    Desk(Box<Desk>),
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct ServerStage {
@@ -17,8 +35,7 @@ pub(crate) struct ServerStage {
     by_class: Vec<Option<Sampler>>,
     per_document_s: f64,
     cores: Option<f64>,
-    /// It is a vector store: what it returns is a list of documents.
-    pub(crate) retrieves: bool,
+    pub(crate) role: Role,
 }
 
 impl ServerStage {
@@ -39,7 +56,7 @@ impl ServerStage {
             by_class,
             per_document_s: 0.0,
             cores: None,
-            retrieves: false,
+            role: Role::Plain,
         })
     }
 
@@ -54,7 +71,23 @@ impl ServerStage {
             by_class: Vec::new(),
             per_document_s: stage.per_document_s,
             cores: stage.cores,
-            retrieves: true,
+            role: Role::Retrieval,
+        })
+    }
+
+    /// A station that every call passes at once, with a role.
+    pub(crate) fn playing(role: Role, at_once: Option<u32>, time: &Dist) -> Result<Self, DistError> {
+        Ok(Self {
+            servers: at_once.unwrap_or(u32::MAX),
+            busy: 0,
+            line: WaitingLine::default(),
+            max_queue: u32::MAX,
+            time_limit: None,
+            service: time.sampler()?,
+            by_class: Vec::new(),
+            per_document_s: 0.0,
+            cores: None,
+            role,
         })
     }
 

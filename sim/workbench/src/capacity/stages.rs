@@ -2,10 +2,11 @@
 
 use super::demand::{Demand, Flow};
 use super::engine::{self, Prompt};
+use super::providers;
 use super::queueing::waiting;
 use super::{Moments, StageCapacity};
 use forebay_engine::{Dist, DistError};
-use forebay_model::scenario::{Class, LlmSlots, Loaded, Reranker, Scenario, Stage};
+use forebay_model::scenario::{Agents, Class, LlmSlots, Loaded, Reranker, Scenario, Stage};
 use forebay_policies::Level;
 
 /// A flow's call of a stage.
@@ -56,6 +57,10 @@ pub(super) fn capacities(loaded: &Loaded, demand: &Demand) -> Result<Vec<StageCa
     for ((name, stage), visits) in scenario.stages.iter().zip(&visits) {
         let mut capacity = match stage {
             Stage::LlmBatching(batching) => engine::capacity(name, batching, &loaded.inputs, prompt(visits)),
+            Stage::Providers(list) => {
+                let fails_over = scenario.policy.fallback.providers.is_some();
+                providers::capacity(name, list, fails_over, prompt(visits))?
+            }
             _ => plain(name, stage, visits, demand)?,
         };
         let rate = visits.iter().map(|visit| visit.flow.rate_per_s).fold(0.0, |sum, rate| sum + rate);
@@ -132,18 +137,24 @@ fn plain(
         Stage::Reranker(s) => ("reranker", s.gpus),
         Stage::LlmSlots(s) => ("llm_slots", s.replicas.saturating_mul(s.slots)),
         Stage::LlmBatching(s) => ("llm_batching", s.replicas),
+        Stage::Providers(_) => ("providers", 0),
+        Stage::SemanticCache(s) => ("semantic_cache", s.lookups_at_once.unwrap_or(u32::MAX)),
+        Stage::Agents(s) => ("agents", s.agents),
     };
     for visit in visits {
         let service = match stage {
-            Stage::Server(s) | Stage::Embedder(s) | Stage::Rules(s) => {
+            Stage::Server(s) | Stage::Embedder(s) => {
                 Moments::of(visit.class.service_s.as_ref().unwrap_or(&s.service_s))?
             }
+            Stage::Rules(s) => Moments::of(visit.class.service_s.as_ref().unwrap_or(&s.service_s))?,
+            Stage::SemanticCache(s) => Moments::of(&s.lookup_s)?,
+            Stage::Agents(s) => handling(s)?,
             Stage::VectorStore(s) => {
                 Moments::of(&s.base_s)?.plus(Moments::constant(s.per_document_s * visit.documents))
             }
             Stage::Reranker(s) => Moments::constant(share_of_batch_s(s, visit.documents)?),
             Stage::LlmSlots(s) => of_slots(s, visit)?,
-            Stage::LlmBatching(_) => continue,
+            Stage::LlmBatching(_) | Stage::Providers(_) => continue,
         };
         work.add(visit.flow.rate_per_s, service);
     }
@@ -156,6 +167,9 @@ fn plain(
         // With more searches than cores each takes longer in proportion: the cores are the servers.
         at_once = cores;
         note = Some(format!("bound by {cores} cores"));
+    }
+    if let Stage::SemanticCache(_) = stage {
+        note = Some("its hits are left out: what comes after it is taken to get all".to_owned());
     }
     let estimate = match stage {
         Stage::Reranker(_) => {
@@ -181,12 +195,21 @@ fn plain(
             _ => service.map(|service| service.mean),
         },
         visited_share: 0.0,
-        ceiling_per_s: service.filter(|s| s.mean > 0.0).map(|service| at_once / service.mean),
+        ceiling_per_s: service
+            .filter(|service| service.mean > 0.0 && servers < u32::MAX)
+            .map(|service| at_once / service.mean),
         load: None,
         peak_load: None,
         waiting: estimate,
         note,
     })
+}
+
+/// Time of an agent per hand-off, with its summary.
+fn handling(stage: &Agents) -> Result<Moments, DistError> {
+    let law = Moments::of(&stage.handling_s)?;
+    let mean = (law.mean - stage.summary.map_or(0.0, |summary| summary.saves_s)).max(0.0);
+    Ok(Moments { mean, square: law.variance() + mean * mean })
 }
 
 /// Time of a GPU per call, when batches are full of calls like it. Calls are not split: a batch holds as

@@ -122,7 +122,11 @@ fn time_limits(scenario: &Scenario, found: &mut Vec<Finding>) {
 
 fn time_limit_s(stage: &Stage) -> Option<f64> {
     match stage {
-        Stage::Server(s) | Stage::Embedder(s) | Stage::Rules(s) => s.time_limit_s,
+        Stage::Server(s) | Stage::Embedder(s) => s.time_limit_s,
+        Stage::Rules(s) => s.time_limit_s,
+        Stage::SemanticCache(s) => s.time_limit_s,
+        // The limits of providers are each one's own: after one comes the next provider.
+        Stage::Providers(_) | Stage::Agents(_) => None,
         Stage::VectorStore(s) => s.time_limit_s,
         Stage::Reranker(s) => s.time_limit_s,
         Stage::LlmSlots(s) => s.time_limit_s,

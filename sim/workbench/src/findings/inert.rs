@@ -8,9 +8,6 @@ use forebay_model::scenario::{Loaded, Scenario, Stage};
 use forebay_policies::admission::weighted_bucket::Refill;
 use forebay_policies::{Admission, Site};
 
-/// Metrics that no scenario of this version produces.
-const NEVER: &[&str] = &["cache_hit_rate", "cache_wrong_rate", "cost", "csat", "value", "recovery_s"];
-
 pub(super) fn inert(loaded: &Loaded, found: &mut Vec<Finding>) {
     let scenario = &loaded.scenario;
     absent_signals(scenario, found);
@@ -31,6 +28,10 @@ fn has_devices(scenario: &Scenario) -> bool {
 
 fn has_kv(scenario: &Scenario) -> bool {
     scenario.stages.values().any(|stage| matches!(stage, Stage::LlmBatching(_)))
+}
+
+fn has_cache(scenario: &Scenario) -> bool {
+    scenario.stages.values().any(|stage| matches!(stage, Stage::SemanticCache(_)))
 }
 
 /// Thresholds and buckets that follow a signal which nothing gives.
@@ -89,8 +90,9 @@ fn order(scenario: &Scenario, found: &mut Vec<Finding>) {
 /// Guards and gates at calls that no path makes.
 fn unpassed(scenario: &Scenario, found: &mut Vec<Finding>) {
     let reranks = reach::any(scenario, |stage| matches!(stage, Stage::Reranker(_)));
-    let asks_model =
-        reach::any(scenario, |stage| matches!(stage, Stage::LlmSlots(_) | Stage::LlmBatching(_)));
+    let asks_model = reach::any(scenario, |stage| {
+        matches!(stage, Stage::LlmSlots(_) | Stage::LlmBatching(_) | Stage::Providers(_))
+    });
     let mut unpassed = |path: String, call: &str| {
         found.push(Finding::new(
             "policy.never_asked",
@@ -101,6 +103,14 @@ fn unpassed(scenario: &Scenario, found: &mut Vec<Finding>) {
     };
     if scenario.policy.fallback.rerank.is_some() && !reranks {
         unpassed("policy.fallback.rerank".to_owned(), "rerank");
+    }
+    let asks_providers = reach::any(scenario, |stage| matches!(stage, Stage::Providers(_)));
+    if scenario.policy.fallback.providers.is_some() && !asks_providers {
+        unpassed("policy.fallback.providers".to_owned(), "provider");
+    }
+    let retrieves = reach::any(scenario, |stage| matches!(stage, Stage::VectorStore(_)));
+    if scenario.policy.fallback.top_k.is_some() && !retrieves {
+        unpassed("policy.fallback.top_k".to_owned(), "retrieval");
     }
     for (name, module) in &scenario.policy.admission {
         let path = format!("policy.admission.{name}.place");
@@ -120,8 +130,8 @@ fn wishes(scenario: &Scenario, found: &mut Vec<Finding>) {
         m if (m.starts_with("kv_") || m == "preemptions") && !has_kv(scenario) => {
             Some("no stage is a batching engine")
         }
-        m if NEVER.contains(&m) => Some("nothing in a scenario of this version gives it"),
-        _ => None,
+        m if m.starts_with("cache_") && !has_cache(scenario) => Some("the scenario has no semantic cache"),
+        m => forebay_model::metrics::missing(scenario, m),
     };
     let constraints = objective.constraints.iter().filter_map(|text| Constraint::parse(text).ok());
     let wanted = constraints.map(|constraint| ("objective.constraints", constraint.metric));

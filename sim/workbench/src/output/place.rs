@@ -22,6 +22,7 @@ const FILES: &[&str] = &[
     "trials.parquet",
     "tuned.toml",
     "tuned-scenario.toml",
+    "spans.json",
 ];
 
 /// The path without a `.` or a slash at its end, which renaming could not follow.

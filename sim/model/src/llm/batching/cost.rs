@@ -77,6 +77,34 @@ impl IterationCost {
         }
         Ok(())
     }
+
+    /// Whether an engine that takes `factor` times as long has all coefficients in their ranges.
+    pub(crate) fn may_take(&self, factor: f64) -> bool {
+        let items = [
+            self.per_prefill_token_s,
+            self.per_prefill_context_s,
+            self.per_decode_sequence_s,
+            self.per_resident_token_s,
+            self.per_resident_token_mixed_s,
+        ];
+        (1e-9..=FIXED_MAX_S).contains(&(self.c0_s * factor))
+            && items.iter().all(|item| item * factor <= PER_ITEM_MAX_S)
+    }
+
+    /// The cost of an engine that takes `factor` times as long; coefficients stay in their ranges.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        let per_item = |s: f64| (s * factor).min(PER_ITEM_MAX_S);
+        Self {
+            c0_s: (self.c0_s * factor).clamp(1e-9, FIXED_MAX_S),
+            per_prefill_token_s: per_item(self.per_prefill_token_s),
+            per_prefill_context_s: per_item(self.per_prefill_context_s),
+            per_decode_sequence_s: per_item(self.per_decode_sequence_s),
+            per_resident_token_s: per_item(self.per_resident_token_s),
+            per_resident_token_mixed_s: per_item(self.per_resident_token_mixed_s),
+            hidden_tokens: self.hidden_tokens,
+        }
+    }
 }
 
 /// What one iteration computes.

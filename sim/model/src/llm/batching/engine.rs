@@ -177,6 +177,12 @@ impl BatchingEngine {
         true
     }
 
+    /// From the next iteration boundary on, iterations take `factor` times as long as configured.
+    pub fn set_pace(&mut self, now: u64, factor: f64) {
+        self.units = CostUnits::new(&self.config.cost.times(factor));
+        self.interrupt(now);
+    }
+
     /// When [`BatchingEngine::advance`] must be called next, ns; none while nothing can happen.
     pub fn next_event(&self) -> Option<u64> {
         let next = self.next_ns.min(self.refused_ns);

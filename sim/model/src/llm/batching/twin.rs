@@ -117,6 +117,12 @@ impl Twin {
         }
     }
 
+    /// Iterations that are composed from now on take `factor` times as long.
+    pub(super) fn set_pace(&mut self, now: u64, factor: f64) {
+        self.settle_before(now);
+        self.units = CostUnits::new(&self.config.cost.times(factor));
+    }
+
     pub(super) fn cancel(&mut self, now: u64, id: u64) -> bool {
         self.settle_before(now);
         let found = self.sequences.iter().position(|s| s.id == id && s.stage != Stage::Gone && !s.cancelled);

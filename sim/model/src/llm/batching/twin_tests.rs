@@ -14,6 +14,8 @@ enum Act {
     },
     /// Cancel one of the jobs submitted so far, as a share of their number.
     Cancel(f64),
+    /// Iterations take so many times as long from now on.
+    Pace(f64),
     /// Only look.
     Look,
 }
@@ -80,6 +82,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         6 => (0_u32..300, 0_u32..120, 0_u8..4)
             .prop_map(|(tokens_in, tokens_out, priority)| Act::Submit { tokens_in, tokens_out, priority }),
         2 => (0.0..1.0_f64).prop_map(Act::Cancel),
+        1 => prop_oneof![Just(1.0), 0.1..10.0_f64].prop_map(Act::Pace),
         1 => Just(Act::Look),
     ];
     let gap = prop_oneof![
@@ -183,6 +186,10 @@ fn agree(config: &BatchingConfig, moves: &[Move]) {
                 let (ours, theirs) = (pair.engine.cancel(now, id), pair.twin.cancel(now, id));
                 assert_eq!(ours, theirs, "cancelling {id} at {now} ns");
                 cancelled += u64::from(ours);
+            }
+            Act::Pace(factor) => {
+                pair.engine.set_pace(now, factor);
+                pair.twin.set_pace(now, factor);
             }
             Act::Look => {}
         }

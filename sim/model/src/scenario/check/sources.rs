@@ -1,11 +1,44 @@
 //! What must hold of a source of arrivals beyond its schema.
 
-use super::{Found, dist};
+use super::{Found, dist, list, nearest};
 use crate::document::Document;
 use crate::scenario::{Scenario, Source};
 
 /// More requests than this in one replication are refused: counts and times stay exact below it.
 const MOST_REQUESTS: f64 = 1e12;
+
+/// What must hold of the mixes that sources have of their own.
+pub(super) fn mixes(document: &Document<Scenario>, found: &mut Found) {
+    let workload = &document.value.workload;
+    for (source, mix) in &workload.mix {
+        let path = format!("workload.mix.{source}");
+        if !workload.sources.contains_key(source) {
+            found.push(document.problem(
+                &path,
+                format!("\"{source}\""),
+                format!("a source of the scenario: {}", list(&workload.sources)),
+                nearest(source, workload.sources.keys().map(String::as_str)),
+            ));
+        }
+        for class in mix.keys().filter(|class| !workload.classes.contains_key(*class)) {
+            found.push(document.problem(
+                &format!("{path}.{class}"),
+                format!("\"{class}\""),
+                format!("a class of the scenario: {}", list(&workload.classes)),
+                nearest(class, workload.classes.keys().map(String::as_str)),
+            ));
+        }
+        let sum: f64 = mix.values().sum();
+        if mix.values().any(|weight| *weight < 0.0) || !(sum > 0.0 && sum.is_finite()) {
+            let was = format!("weights that add up to {sum}, the least of them {}", least(mix.values()));
+            found.push(document.problem(&path, was, "weights from 0 with a finite sum above 0", None));
+        }
+    }
+}
+
+fn least<'a>(weights: impl Iterator<Item = &'a f64>) -> f64 {
+    weights.copied().fold(f64::INFINITY, f64::min)
+}
 
 /// What must hold of one source, at `path`.
 pub(super) fn holds(document: &Document<Scenario>, path: &str, source: &Source, found: &mut Found) {

@@ -1,0 +1,143 @@
+//! The knowledge base behind the rules: which questions they match, and which they do not.
+
+use crate::attempts::Question;
+use crate::scenario::{KnowledgeBase, OnNoMatch};
+use forebay_engine::Time;
+
+/// The hour of unmatched questions that an alert shows, in parts of ten minutes.
+const PARTS: usize = 6;
+const PART_S: f64 = 600.0;
+
+/// Questions that were matched and not, and the unmatched ones of the last hour by class.
+#[derive(Clone, Debug)]
+pub(crate) struct Knowledge {
+    rules: KnowledgeBase,
+    pub(crate) asked: u64,
+    pub(crate) unmatched: u64,
+    /// By class, of the whole run after the warm-up.
+    pub(crate) unmatched_by_class: Vec<u64>,
+    parts: [Vec<u32>; PARTS],
+    part: u64,
+}
+
+impl Knowledge {
+    pub(crate) fn new(rules: &KnowledgeBase, classes: usize) -> Self {
+        Self {
+            rules: rules.clone(),
+            asked: 0,
+            unmatched: 0,
+            unmatched_by_class: vec![0; classes],
+            parts: std::array::from_fn(|_| vec![0; classes]),
+            part: 0,
+        }
+    }
+
+    /// Unmatched questions are handed over.
+    pub(crate) fn hands_over(&self) -> bool {
+        self.rules.on_no_match == OnNoMatch::HandOver
+    }
+
+    /// Share of such questions that are matched now. `stale`: it is not brought up to date.
+    pub(crate) fn match_share(&self, now: Time, question: Question, stale: bool) -> f64 {
+        let now_s = now.as_secs_f64();
+        let rules = &self.rules;
+        let age_s = match rules.updated_every_s.filter(|_| !stale) {
+            Some(period_s) if now_s >= period_s => now_s % period_s,
+            _ => now_s + rules.age_at_start_s,
+        };
+        let entered = rules.new_entered_at_s.is_some_and(|at_s| now_s >= at_s) && !stale;
+        let fresh = match question {
+            Question::Faq => rules.faq_match_share,
+            Question::Generative => rules.generative_match_share,
+            Question::New if entered => rules.faq_match_share,
+            Question::New => rules.new_match_share,
+        };
+        fresh * (1.0 - rules.loses_per_day * age_s / 86_400.0).max(0.0)
+    }
+
+    /// A question was not matched.
+    pub(crate) fn note_unmatched(&mut self, now: Time, class: u16, counts: bool) {
+        self.turn(now);
+        let class = usize::from(class);
+        if let Some(n) = self.parts[(self.part % PARTS as u64) as usize].get_mut(class) {
+            *n = n.saturating_add(1);
+        }
+        if counts {
+            self.unmatched += 1;
+            if let Some(n) = self.unmatched_by_class.get_mut(class) {
+                *n += 1;
+            }
+        }
+    }
+
+    fn turn(&mut self, now: Time) {
+        let part = part_of(now);
+        for old in (self.part + 1..=part).take(PARTS) {
+            self.parts[(old % PARTS as u64) as usize].fill(0);
+        }
+        self.part = self.part.max(part);
+    }
+
+    /// Unmatched questions of the last hour, by class; classes without any are left out.
+    pub(crate) fn unmatched_in_hour(&self, now: Time) -> Vec<(u16, u32)> {
+        // Parts that have not been used again yet may be of an earlier hour.
+        let oldest = (part_of(now) + 1).saturating_sub(PARTS as u64);
+        let first = (self.part + 1).saturating_sub(PARTS as u64).max(oldest);
+        let sum = |class: usize| -> u32 {
+            (first..=self.part).map(|part| self.parts[(part % PARTS as u64) as usize][class]).sum()
+        };
+        (0..self.unmatched_by_class.len())
+            .map(|class| (class as u16, sum(class)))
+            .filter(|(_, n)| *n > 0)
+            .collect()
+    }
+}
+
+fn part_of(now: Time) -> u64 {
+    (now.as_secs_f64() / PART_S) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_engine::Span;
+
+    fn at(seconds: f64) -> Time {
+        Time::ZERO + Span::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn matches_are_lost_with_age_until_it_is_brought_up_to_date() {
+        let rules = KnowledgeBase {
+            faq_match_share: 0.9,
+            loses_per_day: 0.1,
+            age_at_start_s: 86_400.0,
+            updated_every_s: Some(7200.0),
+            new_entered_at_s: Some(3600.0),
+            ..KnowledgeBase::default()
+        };
+        let base = Knowledge::new(&rules, 1);
+        let share = |s, question| base.match_share(at(s), question, false);
+        assert!((share(0.0, Question::Faq) - 0.81).abs() < 1e-12);
+        assert!((share(7200.0, Question::Faq) - 0.9).abs() < 1e-12);
+        assert_eq!(share(0.0, Question::Generative), 0.0);
+        assert_eq!(share(3599.0, Question::New), 0.0);
+        assert_eq!(share(7200.0, Question::New), share(7200.0, Question::Faq));
+        assert!((base.match_share(at(86_400.0), Question::Faq, true) - 0.72).abs() < 1e-12);
+        assert_eq!(base.match_share(at(86_400.0), Question::New, true), 0.0);
+    }
+
+    #[test]
+    fn unmatched_questions_of_the_last_hour_are_counted_by_class() {
+        let mut base = Knowledge::new(&KnowledgeBase::default(), 4);
+        for (seconds, class, times) in [(10.0, 0, 5), (1900.0, 2, 3), (2000.0, 1, 3), (3000.0, 3, 1)] {
+            for _ in 0..times {
+                base.note_unmatched(at(seconds), class, true);
+            }
+        }
+        assert_eq!(base.unmatched_in_hour(at(3599.0)), [(0, 5), (1, 3), (2, 3), (3, 1)]);
+        assert_eq!(base.unmatched_in_hour(at(3600.0)), [(1, 3), (2, 3), (3, 1)]);
+        assert_eq!(base.unmatched_in_hour(at(1e6)), []);
+        assert_eq!(base.unmatched_by_class, [5, 3, 3, 1]);
+    }
+}
