@@ -9,7 +9,7 @@ pub(crate) mod notices;
 
 use crate::attempts::{Question, Request};
 use crate::measure::Ended;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Stage};
 use forebay_engine::Time;
 use forebay_policies::{Level, Policy, RequestView};
 
@@ -20,6 +20,8 @@ pub(crate) struct Accounts {
     pub(crate) control: control::Control,
     pub(crate) alerts: alerts::AlertLog,
     pub(crate) notices: Option<notices::Notices>,
+    /// Rules with a knowledge base count what they do not match by themselves.
+    rules_count: bool,
 }
 
 impl Accounts {
@@ -30,6 +32,7 @@ impl Accounts {
             control: control::Control::new(policy),
             alerts: alerts::AlertLog::new(policy, scenario.workload.classes.len()),
             notices: scenario.gateway.wait_notice.then(notices::Notices::default),
+            rules_count: scenario.stages.values().any(has_knowledge),
         }
     }
 
@@ -44,9 +47,14 @@ impl Accounts {
     ) -> Option<f64> {
         let answered = ended.end == crate::outcome::End::Answered;
         let matched = request.question == Question::Faq;
-        if !matched && (!answered || ended.level == Level::L3) {
+        let by_rules = ended.level == Level::L3 && !self.rules_count;
+        if !matched && (!answered || by_rules) {
             self.alerts.unmatched(now, request.class);
         }
         self.money.as_mut().and_then(|money| money.ended(request, view, ended))
     }
+}
+
+fn has_knowledge(stage: &Stage) -> bool {
+    matches!(stage, Stage::Rules(rules) if rules.knowledge_base.is_some())
 }

@@ -133,6 +133,7 @@ mod tests {
         Ended {
             end,
             level: Level::L1,
+            cached: false,
             right,
             in_time: true,
             counts: true,

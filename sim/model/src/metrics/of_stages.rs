@@ -26,6 +26,14 @@ fn caches(service: &Service) -> impl Iterator<Item = &Cache> {
     })
 }
 
+/// The desks of agents.
+pub(super) fn desks(service: &Service) -> impl Iterator<Item = &Desk> {
+    service.stages.iter().filter_map(|state| match role(state) {
+        Role::Desk(desk) => Some(&**desk),
+        _ => None,
+    })
+}
+
 /// Metrics of the whole service: hits of all caches, and what providers cost.
 pub(super) fn total(sheet: &mut Sheet, service: &Service) {
     let mut sum = CacheCounts::default();

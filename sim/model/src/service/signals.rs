@@ -113,6 +113,7 @@ impl Service {
             set(SignalKind::QueueHigh, waits(0));
             set(SignalKind::QueueStandard, waits(1));
             set(SignalKind::QueueDegraded, waits(2));
+            set(SignalKind::TokenBalance, self.governor.token_balance(self.moment(now), &self.signals));
             set(SignalKind::TtftP95, shares.ttft_p95_s);
             set(SignalKind::InFlight, Some(f64::from(self.executor.busy)));
         }
@@ -153,7 +154,10 @@ impl Service {
             self.measure.commands += self.ticked.commands.len() as u64;
         }
         self.accounts.control.ticked(counts, self.governor.levels_now(), &self.ticked.commands);
-        self.accounts.alerts.add(now, &self.ticked.alerts);
+        if !self.ticked.alerts.is_empty() {
+            let at_rules = self.most_unmatched(now, usize::MAX);
+            self.accounts.alerts.add(now, &self.ticked.alerts, &at_rules);
+        }
         self.mark_ticked(now);
         self.ticked.clear();
         self.wake_held(now, calendar);
