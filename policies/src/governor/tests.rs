@@ -5,6 +5,7 @@ use crate::signal::SignalKind;
 use crate::{Call, CallEnd, CallView, Reading};
 
 mod books;
+mod routes;
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1000 * MS;

@@ -20,8 +20,8 @@ pub(crate) struct Accounts {
     pub(crate) control: control::Control,
     pub(crate) alerts: alerts::AlertLog,
     pub(crate) notices: Option<notices::Notices>,
-    /// Rules with a knowledge base count what they do not match by themselves.
-    rules_count: bool,
+    /// Rules with a knowledge base tell themselves what they do not match.
+    rules_tell: bool,
 }
 
 impl Accounts {
@@ -32,7 +32,10 @@ impl Accounts {
             control: control::Control::new(policy),
             alerts: alerts::AlertLog::new(policy, scenario.workload.classes.len()),
             notices: scenario.gateway.wait_notice.then(notices::Notices::default),
-            rules_count: scenario.stages.values().any(has_knowledge),
+            rules_tell: scenario.stages.values().any(|stage| match stage {
+                Stage::Rules(rules) => rules.knowledge_base.is_some(),
+                _ => false,
+            }),
         }
     }
 
@@ -47,14 +50,9 @@ impl Accounts {
     ) -> Option<f64> {
         let answered = ended.end == crate::outcome::End::Answered;
         let matched = request.question == Question::Faq;
-        let by_rules = ended.level == Level::L3 && !self.rules_count;
-        if !matched && (!answered || by_rules) {
+        if !self.rules_tell && !matched && (!answered || ended.level == Level::L3) {
             self.alerts.unmatched(now, request.class);
         }
         self.money.as_mut().and_then(|money| money.ended(request, view, ended))
     }
-}
-
-fn has_knowledge(stage: &Stage) -> bool {
-    matches!(stage, Stage::Rules(rules) if rules.knowledge_base.is_some())
 }

@@ -64,7 +64,7 @@ use crate::scenario::{LevelQuality, PatienceUntil};
 use crate::shadow::Shadow;
 use crate::spans::Spans;
 use crate::stages::reranker::RerankStage;
-use crate::stages::server::{Role, ServerStage};
+use crate::stages::server::ServerStage;
 use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{Calendar, Handle, Sampler, Span, Stream, Time, TimeWeighted, Welford, World};
@@ -389,28 +389,6 @@ impl Service {
     /// Requests in the system.
     pub fn in_system(&self) -> u64 {
         self.present
-    }
-
-    /// The classes with most questions that no rule matched in the last hour, with their counts, over all
-    /// knowledge bases: what an alert on the share of L3 shows as its cause. At most `most`.
-    pub fn most_unmatched(&self, now: Time, most: usize) -> Vec<(u16, u32)> {
-        let bases = self.stages.iter().filter_map(|state| match state {
-            StageState::Server(server) => match &server.role {
-                Role::Rules(knowledge) => Some(knowledge),
-                _ => None,
-            },
-            _ => None,
-        });
-        let mut counts: Vec<(u16, u32)> = Vec::new();
-        for (class, n) in bases.flat_map(|knowledge| knowledge.unmatched_in_hour(now)) {
-            match counts.iter_mut().find(|known| known.0 == class) {
-                Some(known) => known.1 += n,
-                None => counts.push((class, n)),
-            }
-        }
-        counts.sort_by_key(|&(class, n)| (std::cmp::Reverse(n), class));
-        counts.truncate(most);
-        counts
     }
 
     /// The level at which the governor answers now.

@@ -1,10 +1,9 @@
 //! Alerts that were raised, with time and cause.
 //!
 //! The cause that the published rules ask for is the three most frequent questions of the last hour that
-//! the rules did not match (cases A1, F8). A question's topic is its class. Where rules have a knowledge
-//! base, it counts what it did not match, and only questions that were not answered at all are added
-//! here; elsewhere those that were answered at L3 too. Counts are kept by minute for an hour, and only
-//! where an alert asks for them.
+//! the rules did not match (cases A1, F8). A question's topic is its class: questions that no FAQ entry
+//! matches count when they were answered at L3 or not at all. Counts are kept by minute for an hour, and
+//! only where an alert asks for them.
 
 use forebay_engine::Time;
 use forebay_policies::feedback::alerts::Cause;
@@ -75,15 +74,10 @@ impl Topics {
         }
     }
 
-    /// The most frequent ones with those that the rules counted; among equals the one that the scenario
-    /// names first.
-    fn top(&mut self, now: Time, at_rules: &[(u16, u32)]) -> Vec<(usize, u64)> {
+    /// The most frequent ones; among equals the one that the scenario names first.
+    fn top(&mut self, now: Time) -> Vec<(usize, u64)> {
         self.forget_before(now.as_nanos() / MINUTE_NS);
-        let sum = |class: usize| {
-            let here = self.minutes.iter().map(|(_, counts)| counts[class]).sum::<u64>();
-            let known = at_rules.iter().filter(|(of, _)| usize::from(*of) == class);
-            here + known.map(|&(_, requests)| u64::from(requests)).sum::<u64>()
-        };
+        let sum = |class: usize| self.minutes.iter().map(|(_, counts)| counts[class]).sum::<u64>();
         let mut all: Vec<(usize, u64)> = (0..self.classes).map(|class| (class, sum(class))).collect();
         all.retain(|&(_, requests)| requests > 0);
         all.sort_by_key(|&(class, requests)| (std::cmp::Reverse(requests), class));
@@ -144,8 +138,8 @@ impl AlertLog {
         }
     }
 
-    /// Alerts were raised; `at_rules` are the questions of the last hour that the rules did not match.
-    pub(crate) fn add(&mut self, now: Time, alerts: &[Alert], at_rules: &[(u16, u32)]) {
+    /// Alerts were raised.
+    pub(crate) fn add(&mut self, now: Time, alerts: &[Alert]) {
         for &alert in alerts {
             if self.raised.len() == MOST_ALERTS {
                 self.beyond += 1;
@@ -153,7 +147,7 @@ impl AlertLog {
             }
             let wants = self.rules.get(usize::from(alert.rule)).is_some_and(|rule| rule.wants_topics);
             let topics = self.topics.as_mut().filter(|_| wants);
-            let top = topics.map(|topics| topics.top(now, at_rules)).unwrap_or_default();
+            let top = topics.map(|topics| topics.top(now)).unwrap_or_default();
             self.raised.push(Raised { alert, at: now, top });
         }
     }
@@ -216,20 +210,20 @@ mod tests {
         {
             (0..n).for_each(|_| log.unmatched(at(minute), class));
         }
-        log.add(at(61.0), &[alert(0, at(61.0)), alert(1, at(61.0))], &[(2, 1), (4, 1)]);
+        log.add(at(61.0), &[alert(0, at(61.0)), alert(1, at(61.0))]);
         let names: Vec<String> = ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
         let raised = log.raised(names.iter());
         assert_eq!((raised[0].rule.as_str(), raised[0].unmatched.len()), ("queue", 0));
         let topics: Vec<_> = raised[1].unmatched.iter().map(|t| (t.class.as_str(), t.requests)).collect();
-        // What was asked an hour ago is forgotten; what the rules counted is added.
-        assert_eq!(topics, [("c", 8), ("e", 7), ("b", 6)]);
+        // What was asked an hour ago is forgotten; of two that are as frequent the first is named first.
+        assert_eq!(topics, [("c", 7), ("b", 6), ("e", 6)]);
         assert_eq!((raised[1].at_s, raised[1].since_s), (3660.0, 3600.0));
     }
 
     #[test]
     fn more_alerts_than_fit_are_counted() {
         let mut log = log();
-        (0..MOST_ALERTS + 5).for_each(|_| log.add(at(1.0), &[alert(0, at(1.0))], &[]));
+        (0..MOST_ALERTS + 5).for_each(|_| log.add(at(1.0), &[alert(0, at(1.0))]));
         assert_eq!((log.raised.len(), log.count()), (MOST_ALERTS, MOST_ALERTS as u64 + 5));
     }
 }

@@ -1,6 +1,6 @@
 //! Costs, business value and satisfaction, in all and by class and tier.
 
-use super::{Metrics, NO_REQUESTS, Sheet, of_stages};
+use super::{Metrics, NO_REQUESTS, Sheet};
 use crate::accounts::money::{Earned, Money};
 use crate::scenario::{Loaded, Scenario, Stage};
 use crate::service::Service;
@@ -37,7 +37,12 @@ pub(super) fn total(sheet: &mut Sheet, service: &Service, loaded: &Loaded) {
     let money = service.accounts.money.as_deref();
     let currency = money.map_or("", |money| money.economics.currency.as_str());
     let priced = money.filter(|money| money.has_prices());
-    let agents = priced.map(|money| agent_minutes(service, money) * money.economics.agent_per_min);
+    let agents = priced.map(|money| {
+        // Where agents are part of the service their time is measured.
+        let stated = money.handed_over as f64 * money.economics.handoff_agent_s / 60.0;
+        let minutes = super::of_stages::agent_minutes(service).unwrap_or(stated);
+        minutes * money.economics.agent_per_min
+    });
     let calls = priced.map(|money| money.calls);
     // Where an hour costs nothing, none need be counted.
     let gpus = priced.map(|money| match money.economics.gpu_per_hour {
@@ -78,15 +83,6 @@ pub(super) fn breakdowns(service: &Service, all: &mut IndexMap<String, IndexMap<
             metrics.extend(sheet.0);
         }
     }
-}
-
-/// Minutes of agents: what the desks measured, or, without a desk, so much for each hand-off.
-fn agent_minutes(service: &Service, money: &Money) -> f64 {
-    let mut desks = of_stages::desks(service).peekable();
-    if desks.peek().is_some() {
-        return desks.map(|desk| desk.measure.handling_s).sum::<f64>() / 60.0;
-    }
-    money.handed_over as f64 * money.economics.handoff_agent_s / 60.0
 }
 
 /// Hours of GPUs over the measured window; `None` as long as it is not over.

@@ -26,14 +26,6 @@ fn caches(service: &Service) -> impl Iterator<Item = &Cache> {
     })
 }
 
-/// The desks of agents.
-pub(super) fn desks(service: &Service) -> impl Iterator<Item = &Desk> {
-    service.stages.iter().filter_map(|state| match role(state) {
-        Role::Desk(desk) => Some(&**desk),
-        _ => None,
-    })
-}
-
 /// Metrics of the whole service: hits of all caches, and what providers cost.
 pub(super) fn total(sheet: &mut Sheet, service: &Service) {
     let mut sum = CacheCounts::default();
@@ -56,6 +48,15 @@ pub(super) fn total(sheet: &mut Sheet, service: &Service) {
     };
     let cost = service.stages.iter().any(priced).then_some(service.measure.provider_cost);
     sheet.maybe("cost_providers", "", cost, "no provider of the scenario has a price");
+}
+
+/// Time that agents spent on hand-offs, minutes; `None`: the scenario has no agents.
+pub(super) fn agent_minutes(service: &Service) -> Option<f64> {
+    let desks = service.stages.iter().filter_map(|state| match role(state) {
+        Role::Desk(desk) => Some(desk.measure.handling_s / 60.0),
+        _ => None,
+    });
+    desks.reduce(|sum, minutes| sum + minutes)
 }
 
 /// Adds what a stage measured by itself to its metrics.

@@ -11,13 +11,13 @@ pub struct Economics {
     /// Name of the currency, shown beside costs and values.
     pub currency: String,
     /// Prices of tokens, by LLM stage. They are paid for every call that is served to its end, those of
-    /// attempts that failed later included. External providers have prices of their own.
+    /// attempts that failed later included.
     pub tokens: IndexMap<String, TokenPrice>,
     /// Price of a minute of an agent's time.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub agent_per_min: f64,
-    /// Time that an agent spends on each request that is handed over at L4, where no stage has agents,
-    /// seconds.
+    /// Time that an agent spends on each request that is handed over at L4, seconds, where no stage of kind
+    /// `agents` measures it.
     #[schemars(range(min = 0.0, max = 86_400.0))]
     pub handoff_agent_s: f64,
     /// Price of an hour of one GPU. A device is paid for as long as it is there; an autoscaled one as

@@ -62,7 +62,10 @@ impl Service {
                 if share >= 1.0 || attempt.request.chance.uniform(purpose) < share {
                     return Follows::NextStage;
                 }
-                knowledge.note_unmatched(now, attempt.request.class, counts);
+                if counts {
+                    knowledge.note_unmatched(attempt.request.class);
+                }
+                self.accounts.alerts.unmatched(now, attempt.request.class);
                 self.spans.tell(|spans| spans.noted(now.as_nanos(), id, "matched by no rule"));
                 let hand_over = self.plan.endpoints[usize::from(attempt.view.endpoint)].taken[3];
                 if knowledge.hands_over() && hand_over > attempt.level {

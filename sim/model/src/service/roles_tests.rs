@@ -1,10 +1,9 @@
 //! What the semantic cache, rules and agents do in the running service, told by small scenarios.
 
-use super::tests::{load, metric, run, stage};
+use super::tests::{metric, run, stage};
 use crate::document::Source;
 use crate::replication::Replication;
 use crate::scenario::{Inputs, Loaded};
-use forebay_engine::Time;
 
 /// A cache before a model that takes one second and has room for all.
 const CACHED: &str = r#"
@@ -52,16 +51,16 @@ fn hits_fall_and_correctness_rises_with_the_threshold() {
 /// Published case S2.
 #[test]
 fn keyword_check_and_time_to_live_cost_hits_and_save_wrong_ones() {
-    let base =
-        ["stages.cache.threshold=0.85", "stages.cache.stale_after_s={ kind = \"exponential\", mean = 400 }"];
-    let plain = run(CACHED, &base);
-    let checked = run(CACHED, &[&base[..], &["stages.cache.keyword_check={}"]].concat());
-    let short = run(CACHED, &[&base[..], &["stages.cache.ttl_s=100"]].concat());
-    for safer in [&checked, &short] {
-        assert!(metric(safer, "cache_wrong_rate") < 0.8 * metric(&plain, "cache_wrong_rate"));
-        assert!(metric(safer, "cache_hit_rate") < metric(&plain, "cache_hit_rate"));
-        assert!(metric(safer, "right_share") > metric(&plain, "right_share"));
-    }
+    let base = "stages.cache.threshold=0.85";
+    let ages = "stages.cache.stale_after_s={ kind = \"exponential\", mean = 400 }";
+    let safer = |before: &[&str], more: &str| {
+        let (plain, safer) = (run(CACHED, before), run(CACHED, &[before, &[more]].concat()));
+        assert!(metric(&safer, "cache_wrong_rate") < 0.7 * metric(&plain, "cache_wrong_rate"), "{more}");
+        assert!(metric(&safer, "cache_hit_rate") < metric(&plain, "cache_hit_rate"), "{more}");
+        assert!(metric(&safer, "right_share") > metric(&plain, "right_share"), "{more}");
+    };
+    safer(&[base], "stages.cache.keyword_check={}");
+    safer(&[base, ages], "stages.cache.ttl_s=100");
 }
 
 #[test]
@@ -145,6 +144,7 @@ fn a_cache_breaks_the_circle_of_people_who_ask_again() {
         "workload.people.resend={ probability = 1, after_s = 1, at_most = 5 }",
         "stages.llm={ kind = \"server\", servers = 60, service_s = 10 }",
         "workload.questions.clusters=300",
+        "stages.cache.threshold=0.85",
         "workload.sources.crowd.rate_per_s=3",
         "run.drain_s=300",
     ];
@@ -153,8 +153,8 @@ fn a_cache_breaks_the_circle_of_people_who_ask_again() {
     // Six times the load that two thirds of the model would carry; hardly anybody is answered.
     assert!(metric(&circle, "attempts_per_request") > 5.0);
     assert!(metric(&circle, "error_rate") > 0.9);
-    assert!(metric(&broken, "attempts_per_request") < 2.0);
-    assert!(metric(&broken, "error_rate") < 0.1);
+    assert!(metric(&broken, "attempts_per_request") < 2.0, "{}", metric(&broken, "attempts_per_request"));
+    assert!(metric(&broken, "error_rate") < 0.1, "{:?}", broken.ledger);
     // Most are answered by what was computed for those who had left.
     assert!(broken.ledger.answered.cache > 4 * broken.ledger.answered.l1);
     assert!(stage(&broken, "llm", "utilisation") < 0.7 * stage(&circle, "llm", "utilisation"));
@@ -168,7 +168,7 @@ fn the_nearest_cached_answer_is_the_last_resort() {
         "stages.cache.threshold=0.97",
         "workload.questions.clusters=100",
     ];
-    let rule = "policy.fallback.cache_last_resort={ min_similarity = 0.85 }";
+    let rule = "policy.fallback.cache_last_resort={ min_similarity = 0.5 }";
     let strict = "policy.fallback.class.s2={ min_level = \"l1\", red_line = true }";
     let with = |more: &[&str]| run(CACHED, &[&slow[..], more].concat());
     let without = with(&[]);
@@ -207,6 +207,7 @@ weight = 0.25
 new_share = 1.0
 [endpoints.ask]
 l1 = ["rules"]
+l3 = ["rules"]
 l4 = ["hand_off"]
 [stages.rules]
 kind = "rules"
@@ -242,17 +243,6 @@ fn what_no_rule_matches_is_counted_and_wrong_or_handed_over() {
         ],
     );
     close(metric(&stale, "right_share"), 0.64);
-}
-
-#[test]
-fn the_running_service_tells_which_classes_were_not_matched() {
-    let loaded = load(RULES, &[]);
-    let mut simulation = super::Service::simulation(&loaded, 1, 0).expect("it builds");
-    simulation.run_until(Time::from_nanos(3_600_000_000_000));
-    let now = simulation.calendar.now();
-    let most = simulation.world.most_unmatched(now, 3);
-    assert_eq!(most.iter().map(|(class, _)| *class).collect::<Vec<_>>(), [1, 0]);
-    assert!(most[0].1 > 600 && most[1].1 > 450);
 }
 
 /// Published case F8: a promotion that no keyword knows goes to the third queue, and so to L3.

@@ -154,10 +154,7 @@ impl Service {
             self.measure.commands += self.ticked.commands.len() as u64;
         }
         self.accounts.control.ticked(counts, self.governor.levels_now(), &self.ticked.commands);
-        if !self.ticked.alerts.is_empty() {
-            let at_rules = self.most_unmatched(now, usize::MAX);
-            self.accounts.alerts.add(now, &self.ticked.alerts, &at_rules);
-        }
+        self.accounts.alerts.add(now, &self.ticked.alerts);
         self.mark_ticked(now);
         self.ticked.clear();
         self.wake_held(now, calendar);

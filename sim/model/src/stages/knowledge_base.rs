@@ -4,32 +4,19 @@ use crate::attempts::Question;
 use crate::scenario::{KnowledgeBase, OnNoMatch};
 use forebay_engine::Time;
 
-/// The hour of unmatched questions that an alert shows, in parts of ten minutes.
-const PARTS: usize = 6;
-const PART_S: f64 = 600.0;
-
-/// Questions that were matched and not, and the unmatched ones of the last hour by class.
+/// A knowledge base in use, and what it did not match after the warm-up.
 #[derive(Clone, Debug)]
 pub(crate) struct Knowledge {
     rules: KnowledgeBase,
     pub(crate) asked: u64,
     pub(crate) unmatched: u64,
-    /// By class, of the whole run after the warm-up.
+    /// By class.
     pub(crate) unmatched_by_class: Vec<u64>,
-    parts: [Vec<u32>; PARTS],
-    part: u64,
 }
 
 impl Knowledge {
     pub(crate) fn new(rules: &KnowledgeBase, classes: usize) -> Self {
-        Self {
-            rules: rules.clone(),
-            asked: 0,
-            unmatched: 0,
-            unmatched_by_class: vec![0; classes],
-            parts: std::array::from_fn(|_| vec![0; classes]),
-            part: 0,
-        }
+        Self { rules: rules.clone(), asked: 0, unmatched: 0, unmatched_by_class: vec![0; classes] }
     }
 
     /// Unmatched questions are handed over.
@@ -56,45 +43,12 @@ impl Knowledge {
     }
 
     /// A question was not matched.
-    pub(crate) fn note_unmatched(&mut self, now: Time, class: u16, counts: bool) {
-        self.turn(now);
-        let class = usize::from(class);
-        if let Some(n) = self.parts[(self.part % PARTS as u64) as usize].get_mut(class) {
-            *n = n.saturating_add(1);
-        }
-        if counts {
-            self.unmatched += 1;
-            if let Some(n) = self.unmatched_by_class.get_mut(class) {
-                *n += 1;
-            }
+    pub(crate) fn note_unmatched(&mut self, class: u16) {
+        self.unmatched += 1;
+        if let Some(n) = self.unmatched_by_class.get_mut(usize::from(class)) {
+            *n += 1;
         }
     }
-
-    fn turn(&mut self, now: Time) {
-        let part = part_of(now);
-        for old in (self.part + 1..=part).take(PARTS) {
-            self.parts[(old % PARTS as u64) as usize].fill(0);
-        }
-        self.part = self.part.max(part);
-    }
-
-    /// Unmatched questions of the last hour, by class; classes without any are left out.
-    pub(crate) fn unmatched_in_hour(&self, now: Time) -> Vec<(u16, u32)> {
-        // Parts that have not been used again yet may be of an earlier hour.
-        let oldest = (part_of(now) + 1).saturating_sub(PARTS as u64);
-        let first = (self.part + 1).saturating_sub(PARTS as u64).max(oldest);
-        let sum = |class: usize| -> u32 {
-            (first..=self.part).map(|part| self.parts[(part % PARTS as u64) as usize][class]).sum()
-        };
-        (0..self.unmatched_by_class.len())
-            .map(|class| (class as u16, sum(class)))
-            .filter(|(_, n)| *n > 0)
-            .collect()
-    }
-}
-
-fn part_of(now: Time) -> u64 {
-    (now.as_secs_f64() / PART_S) as u64
 }
 
 #[cfg(test)]
@@ -125,19 +79,5 @@ mod tests {
         assert_eq!(share(7200.0, Question::New), share(7200.0, Question::Faq));
         assert!((base.match_share(at(86_400.0), Question::Faq, true) - 0.72).abs() < 1e-12);
         assert_eq!(base.match_share(at(86_400.0), Question::New, true), 0.0);
-    }
-
-    #[test]
-    fn unmatched_questions_of_the_last_hour_are_counted_by_class() {
-        let mut base = Knowledge::new(&KnowledgeBase::default(), 4);
-        for (seconds, class, times) in [(10.0, 0, 5), (1900.0, 2, 3), (2000.0, 1, 3), (3000.0, 3, 1)] {
-            for _ in 0..times {
-                base.note_unmatched(at(seconds), class, true);
-            }
-        }
-        assert_eq!(base.unmatched_in_hour(at(3599.0)), [(0, 5), (1, 3), (2, 3), (3, 1)]);
-        assert_eq!(base.unmatched_in_hour(at(3600.0)), [(1, 3), (2, 3), (3, 1)]);
-        assert_eq!(base.unmatched_in_hour(at(1e6)), []);
-        assert_eq!(base.unmatched_by_class, [5, 3, 3, 1]);
     }
 }
