@@ -19,8 +19,14 @@ fn s1_the_similarity_threshold() {
     let [low, high] = [&runs[0], &runs[5]];
     let (hits, wrong) = (metric(high, "cache_hit_rate"), metric(low, "cache_wrong_rate"));
     assert!(hits.mean < 0.1 && wrong.mean > 0.05 && wrong.lo > 0.0, "{hits:?} {wrong:?}");
-    let told = |name: &str| runs.iter().map(|r| format!("{:.1}", 100.0 * metric(r, name).mean)).collect::<Vec<_>>().join(", ");
-    let text = format!("0.80 to 0.98: hits {} %, of them wrong {} %", told("cache_hit_rate"), told("cache_wrong_rate"));
+    let told = |name: &str| {
+        runs.iter().map(|r| format!("{:.1}", 100.0 * metric(r, name).mean)).collect::<Vec<_>>().join(", ")
+    };
+    let text = format!(
+        "0.80 to 0.98: hits {} %, of them wrong {} %",
+        told("cache_hit_rate"),
+        told("cache_wrong_rate")
+    );
     show("S1", &Shown::met(text));
 }
 
@@ -34,7 +40,8 @@ fn s2_keyword_check_and_time_to_live() {
         ("time-to-live of 600 s", "stages.cache.ttl_s=600"),
     ] {
         let with = run("token-cache", &[threshold, setting], 4);
-        let (wrong, hits) = (paired(&with, &plain, "cache_wrong_rate"), paired(&with, &plain, "cache_hit_rate"));
+        let (wrong, hits) =
+            (paired(&with, &plain, "cache_wrong_rate"), paired(&with, &plain, "cache_hit_rate"));
         assert!(wrong.hi < 0.0 && hits.hi < 0.0, "{name}: {wrong:?} {hits:?}");
         told.push(format!("{name}: wrong {}, hits {} points", shown(&wrong, 100.0), shown(&hits, 100.0)));
     }

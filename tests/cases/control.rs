@@ -2,8 +2,7 @@
 
 use super::decide::{MS, S, governor};
 use forebay_policies::{
-    Alert, Command, Governor, Moment, Reading, Severity, SignalConfig, SignalKind, Signals,
-    Ticked,
+    Alert, Command, Governor, Moment, Reading, Severity, SignalConfig, SignalKind, Signals, Ticked,
 };
 use forebay_tests::case_table::{Shown, show};
 
@@ -88,7 +87,10 @@ fn c4_filter_cooldown_and_manual_switch() {
         let vram = if (n / 10) % 2 == 0 { 0.95 } else { 0.5 };
         assert!(tick(&mut governor, now, &signals(now, &[(SignalKind::Vram, vram)])).commands.is_empty());
     }
-    let text = format!("mean {mean:.2} over 30 s; {} commands in 100 s, none within 10 s of another; none by hand", at.len());
+    let text = format!(
+        "mean {mean:.2} over 30 s; {} commands in 100 s, none within 10 s of another; none by hand",
+        at.len()
+    );
     show("C4", &Shown::met(text));
 }
 
@@ -108,9 +110,11 @@ fn alerts(preset: &str, kind: SignalKind, value: f64, for_s: u64) -> Vec<Alert> 
 fn q7_backlog_alerts() {
     use SignalKind::{QueueDegraded, QueueHigh, QueueStandard};
     let mut told = Vec::new();
-    for (preset, kind, limit) in
-        [("queue_high", QueueHigh, 100.0), ("queue_standard", QueueStandard, 500.0), ("queue_degraded", QueueDegraded, 50.0)]
-    {
+    for (preset, kind, limit) in [
+        ("queue_high", QueueHigh, 100.0),
+        ("queue_standard", QueueStandard, 500.0),
+        ("queue_degraded", QueueDegraded, 50.0),
+    ] {
         assert_eq!(alerts(preset, kind, limit, 100), []);
         let raised = alerts(preset, kind, limit + 1.0, 100);
         assert_eq!((raised.len(), raised[0].at), (1, Moment(S)), "{preset}: once, and at once");
@@ -157,4 +161,3 @@ fn a2_satisfaction_that_leaves_its_baseline() {
     assert!(raised[0] >= 10_000, "{raised:?}");
     show("A2", &Shown::met("raised once at 5.1 % below the baseline, not at 4.9 %"));
 }
-

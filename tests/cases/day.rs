@@ -7,7 +7,9 @@ use forebay_tests::case_table::{Shown, show};
 fn h4_three_peaks() {
     let replications = run("hr-day", &["variant=for_the_peak"], 4);
     let mut told = Vec::new();
-    for (from_s, to_s, expected) in [(30_600.0, 34_200.0, 0.35), (43_200.0, 48_600.0, 0.20), (61_200.0, 64_800.0, 0.25)] {
+    for (from_s, to_s, expected) in
+        [(30_600.0, 34_200.0, 0.35), (43_200.0, 48_600.0, 0.20), (61_200.0, 64_800.0, 0.25)]
+    {
         let (mut inside, mut all) = (0, 0);
         for point in replications.iter().flat_map(|replication| &replication.timeline) {
             all += point.offered;
@@ -23,8 +25,8 @@ fn h4_three_peaks() {
 
 #[test]
 fn h6_replicas_ahead_of_the_peak() {
-    let [forecast, demand, fixed] =
-        ["right", "on_demand", "for_the_peak"].map(|variant| run("hr-day", &[&format!("variant={variant}")], 4));
+    let [forecast, demand, fixed] = ["right", "on_demand", "for_the_peak"]
+        .map(|variant| run("hr-day", &[&format!("variant={variant}")], 4));
     let missed = paired(&demand, &forecast, "error_rate");
     assert!(missed.lo > 0.005, "{missed:?}");
     assert!(metric(&forecast, "error_rate").hi < 0.005);
@@ -43,20 +45,34 @@ fn h6_replicas_ahead_of_the_peak() {
 
 #[test]
 fn h9_a_candidate_beside_the_live_policy() {
-    let [before, after] = ["right", "keyword_rule"].map(|variant| run("hr-day", &[&format!("variant={variant}")], 4));
+    let [before, after] =
+        ["right", "keyword_rule"].map(|variant| run("hr-day", &[&format!("variant={variant}")], 4));
     // It changes nothing: every request ends as without it.
     let alone = run("hr-day", &["variant=right"], 4);
     let digests = |runs: &[forebay_model::Replication]| runs.iter().map(|r| r.digest).collect::<Vec<_>>();
     assert_eq!(digests(&before), digests(&after));
     assert_eq!(digests(&before), digests(&alone));
     let low = |runs| metric(runs, "class.policy.shadow_low_share");
-    assert!((low(&before).mean - 0.15).abs() <= 0.02 && low(&after).hi < 0.02, "{:?} {:?}", low(&before), low(&after));
-    show("H9", &Shown::met(format!("{} -> {}; the live run is the same", percent(&low(&before)), percent(&low(&after)))));
+    assert!(
+        (low(&before).mean - 0.15).abs() <= 0.02 && low(&after).hi < 0.02,
+        "{:?} {:?}",
+        low(&before),
+        low(&after)
+    );
+    show(
+        "H9",
+        &Shown::met(format!(
+            "{} -> {}; the live run is the same",
+            percent(&low(&before)),
+            percent(&low(&after))
+        )),
+    );
 }
 
 #[test]
 fn h10_what_governance_is_worth() {
-    let [before, after] = ["ungoverned", "right"].map(|variant| run("hr-day", &[&format!("variant={variant}")], 4));
+    let [before, after] =
+        ["ungoverned", "right"].map(|variant| run("hr-day", &[&format!("variant={variant}")], 4));
     let payroll = [&before, &after].map(|runs| metric(runs, "class.payroll.error_rate"));
     let first = [&before, &after].map(|runs| metric(runs, "class.policy.ttft_mean_s").mean);
     let interview = [&before, &after].map(|runs| metric(runs, "class.interview.latency_mean_s").mean);

@@ -67,13 +67,18 @@ fn g8_the_memory_of_the_host() {
 
 #[test]
 fn n3_where_the_limiter_stands() {
-    let [late, early] = ["late_limit", "early_limit"].map(|variant| run("endpoints", &[&format!("variant={variant}")], 2));
+    let [late, early] =
+        ["late_limit", "early_limit"].map(|variant| run("endpoints", &[&format!("variant={variant}")], 2));
     let embedder = [&late, &early].map(|runs| metric(runs, "stage.embed.utilisation"));
     let model = [&late, &early].map(|runs| metric(runs, "stage.stream.busy_mean"));
     assert!(embedder[0].lo > 0.99 && embedder[1].hi < 0.2, "{embedder:?}");
     assert!(model[0].hi < 0.5 * model[1].lo, "{model:?}");
     let told = |index: usize| {
-        format!("embedder {} % busy, {} model calls at once", shown(&embedder[index], 100.0), shown(&model[index], 1.0))
+        format!(
+            "embedder {} % busy, {} model calls at once",
+            shown(&embedder[index], 100.0),
+            shown(&model[index], 1.0)
+        )
     };
     show("N3", &Shown::met(format!("after the retrieval: {}; at the front: {}", told(0), told(1))));
 }

@@ -146,7 +146,8 @@ fn n09_a_long_prompt_that_is_let_in_by_its_first_chunk() {
     let before = run("incident-n09", &["workload.sources.fifth.at_s=7000"], 1);
     // The four's tokens, over the time from the last first token to the last token.
     let rate = |replications: &[Replication]| {
-        let span = value(replications, "class.first.latency_max_s") - value(replications, "class.first.ttft_max_s");
+        let span =
+            value(replications, "class.first.latency_max_s") - value(replications, "class.first.ttft_max_s");
         4.0 * 2000.0 / span
     };
     let preempted = |replications: &[Replication]| value(replications, "preemptions");
@@ -188,7 +189,8 @@ fn n12_a_gate_on_a_queue_that_is_scraped_too_rarely() {
 fn n15_a_gate_that_never_acts() {
     let inert = |settings: &[&str]| {
         let loaded = read("incident-n15", settings);
-        let run = forebay_workbench::run(&loaded, &Workers::new(Some(1)).expect("one worker"), false, &|_, _| {});
+        let run =
+            forebay_workbench::run(&loaded, &Workers::new(Some(1)).expect("one worker"), false, &|_, _| {});
         let found = run.expect("it runs").summary.findings;
         found.iter().any(|finding| finding.code == "gate.never_acts")
     };
@@ -202,7 +204,10 @@ fn n15_a_gate_that_never_acts() {
     assert!(peaks[1] <= 15 && peaks[0] > 15, "{peaks:?}");
     show_incident(
         "N15",
-        &Shown::met(format!("peak 7 of 190 every day: found as inert; with a batch {} inside, none turned away", peaks[0])),
+        &Shown::met(format!(
+            "peak 7 of 190 every day: found as inert; with a batch {} inside, none turned away",
+            peaks[0]
+        )),
         &Shown::met(format!("at most {} inside, {} turned away", peaks[1], rejected(&right))),
     );
 }
@@ -219,7 +224,11 @@ fn n17_a_low_band_that_starves() {
     assert!(longest(&aging).hi < 120.0 && ended(&aging).lo > 0.8 * ended(&right).lo);
     show_incident(
         "N17",
-        &Shown::met(format!("{} of some {} answered", shown(&ended(&wrong), 1.0), shown(&ended(&right), 1.0))),
+        &Shown::met(format!(
+            "{} of some {} answered",
+            shown(&ended(&wrong), 1.0),
+            shown(&ended(&right), 1.0)
+        )),
         &Shown::met(format!(
             "longest answer {} s by weighted fair queueing, {} s by aging",
             shown(&longest(&right), 1.0),
@@ -239,11 +248,14 @@ fn n19_a_least_latency_that_is_measured_under_load() {
         let (sum, n) = points.fold((0, 0), |(sum, n), point| (sum + point.in_system, n + 1));
         sum / n.max(1)
     };
-    let [climbed, flat] = [&wrong, &right].map(|replications| [inside(replications, 0), inside(replications, 8)]);
+    let [climbed, flat] =
+        [&wrong, &right].map(|replications| [inside(replications, 0), inside(replications, 8)]);
     assert!(climbed[0].abs_diff(46) <= 5 && climbed[1].abs_diff(272) <= 27, "{climbed:?}");
     let all: Vec<u64> = (0..9).map(|minute| inside(&right, minute)).collect();
     assert!(all.iter().all(|inside| inside.abs_diff(46) <= 6), "{all:?}");
-    let told = |[first, last]: [u64; 2]| format!("{first} inside before the first measurement, {last} after the eighth");
+    let told = |[first, last]: [u64; 2]| {
+        format!("{first} inside before the first measurement, {last} after the eighth")
+    };
     show_incident("N19", &Shown::met(told(climbed)), &Shown::met(told(flat)));
 }
 
@@ -260,7 +272,12 @@ fn n22_pacing_in_whole_milliseconds() {
     assert_eq!(wrong[..4], [1000.0; 4]);
     assert!(wrong[4] > 2900.0, "no limit at all: {}", wrong[4]);
     assert_eq!(right, rates);
-    let told = |served: [f64; 5]| format!("1000, 1200, 1500, 1900, 2500 per s asked for give {}", served.map(|s| s.to_string()).join(", "));
+    let told = |served: [f64; 5]| {
+        format!(
+            "1000, 1200, 1500, 1900, 2500 per s asked for give {}",
+            served.map(|s| s.to_string()).join(", ")
+        )
+    };
     show_incident("N22", &Shown::met(told(wrong)), &Shown::met(told(right)));
 }
 
@@ -269,12 +286,20 @@ fn n24_a_hundred_requests_that_are_each_larger_than_the_quota() {
     let [wrong, right] = both("incident-n24", 1);
     assert_eq!((answered(&wrong), answered(&right)), (100, 0));
     assert_eq!(value(&wrong, "tokens_in") + value(&wrong, "tokens_out"), 20_000.0);
-    show_incident("N24", &Shown::met("all 100 pass, 20 000 tokens"), &Shown::met("none passes: each is larger than the quota"));
+    show_incident(
+        "N24",
+        &Shown::met("all 100 pass, 20 000 tokens"),
+        &Shown::met("none passes: each is larger than the quota"),
+    );
 }
 
 #[test]
 fn n27_a_rerank_pool_of_one() {
-    let published = [(1, [3290.0, 24_630.0, 56_792.0]), (4, [3174.0, 5769.0, 30_266.0]), (14, [3361.0, 4321.0, 16_238.0])];
+    let published = [
+        (1, [3290.0, 24_630.0, 56_792.0]),
+        (4, [3174.0, 5769.0, 30_266.0]),
+        (14, [3361.0, 4321.0, 16_238.0]),
+    ];
     let mut told = Vec::new();
     for (pool, expected) in published {
         let mut found = Vec::new();
@@ -288,7 +313,10 @@ fn n27_a_rerank_pool_of_one() {
             let p50_ms = 1000.0 * value(&run("incident-n27", &settings, 1), "latency_p50_s");
             // 32 callers at a pool of one wait 105 s here; the published 57 s ended by a limit of the clients.
             if (pool, callers) != (1, 32) {
-                assert!((p50_ms / expected_ms - 1.0).abs() < 0.15, "pool {pool}, {callers} callers: {p50_ms} ms");
+                assert!(
+                    (p50_ms / expected_ms - 1.0).abs() < 0.15,
+                    "pool {pool}, {callers} callers: {p50_ms} ms"
+                );
             }
             found.push(format!("{p50_ms:.0}"));
         }

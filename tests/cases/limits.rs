@@ -21,7 +21,8 @@ fn refusal(arrival: Arrival) -> Option<Reason> {
 #[test]
 fn t1_a_window_of_sub_windows() {
     // A plain account of the rule: what was admitted in the last six sub-windows of 10 s, this one included.
-    let mut governor = governor("[admission.tokens]\nkind = 'token_window'\nquota = 1000\nwindow_s = 60\nsub_windows = 6\n");
+    let mut governor =
+        governor("[admission.tokens]\nkind = 'token_window'\nquota = 1000\nwindow_s = 60\nsub_windows = 6\n");
     let signals = Signals::default();
     let mut spent: Vec<(u64, u32)> = Vec::new();
     let (mut admitted, mut refused) = (0, 0);
@@ -44,7 +45,10 @@ fn t1_a_window_of_sub_windows() {
         }
     }
     assert!(admitted > 100 && refused > 100, "{admitted} {refused}");
-    show("T1", &Shown::met(format!("2000 requests as the rule says: {admitted} admitted, {refused} refused")));
+    show(
+        "T1",
+        &Shown::met(format!("2000 requests as the rule says: {admitted} admitted, {refused} refused")),
+    );
 }
 
 #[test]
@@ -64,7 +68,12 @@ fn t2_two_layers() {
     assert_eq!(ask(4, 100, 4), None, "the application's 1000 are exactly spent: nothing leaked");
     // The application's layer refuses although the user has tokens left.
     assert_eq!(ask(5, 1, 5).as_deref(), Some("admission.application"));
-    show("T2", &Shown::met("both must pass; 300 per user and 1000 in all refuse by their own module; a refusal by one gives the other's tokens back"));
+    show(
+        "T2",
+        &Shown::met(
+            "both must pass; 300 per user and 1000 in all refuse by their own module; a refusal by one gives the other's tokens back",
+        ),
+    );
 }
 
 #[test]
@@ -85,7 +94,12 @@ fn g3_ten_per_user_and_minute() {
     assert_eq!(ask(&mut governor, 59.9, 7), Some(Reason::UserFrequencySpent));
     assert_eq!(ask(&mut governor, 60.5, 7), None);
     assert_eq!(ask(&mut governor, 60.6, 7), Some(Reason::UserFrequencySpent));
-    show("G3", &Shown::met("10 of 15 within a minute served, 5 answered 429; others not touched; one more when the first is 60 s old"));
+    show(
+        "G3",
+        &Shown::met(
+            "10 of 15 within a minute served, 5 answered 429; others not touched; one more when the first is 60 s old",
+        ),
+    );
 }
 
 /// How many of `n` at once are admitted of a class.
@@ -101,7 +115,8 @@ fn at_once(governor: &mut Governor, now: Moment, class: u8, n: u32) -> u32 {
         .count() as u32
 }
 
-const BUCKETS: &str = "[admission.classes]\nkind = 'priority_buckets'\nrate_per_s = 500\ndecay_after = 1000000\n";
+const BUCKETS: &str =
+    "[admission.classes]\nkind = 'priority_buckets'\nrate_per_s = 500\ndecay_after = 1000000\n";
 
 #[test]
 fn h1_a_bucket_for_each_class() {
@@ -112,7 +127,11 @@ fn h1_a_bucket_for_each_class() {
         let now = Moment(1000 * S);
         assert_eq!(at_once(&mut governor, now, class as u8, 1000), expected, "S{class}, full");
         // What comes back in a second is its rate.
-        assert_eq!(at_once(&mut governor, Moment(1001 * S), class as u8, 1000), expected, "S{class}, a second later");
+        assert_eq!(
+            at_once(&mut governor, Moment(1001 * S), class as u8, 1000),
+            expected,
+            "S{class}, a second later"
+        );
         found.push(format!("S{class} {expected}"));
     }
     show("H1", &Shown::met(format!("per s: {}", found.join(", "))));
@@ -136,7 +155,12 @@ fn h2_three_in_a_row_decay() {
     at_once(&mut governor, Moment(1000 * S), 2, 1000);
     let decayed = at_once(&mut governor, Moment(1001 * S), 2, 1000);
     assert_eq!(decayed, 400);
-    show("H2", &Shown::met(format!("{decayed} per s after three in a row, {admitted} in turn with another class (500)")));
+    show(
+        "H2",
+        &Shown::met(format!(
+            "{decayed} per s after three in a row, {admitted} in turn with another class (500)"
+        )),
+    );
 }
 
 #[test]

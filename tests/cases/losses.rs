@@ -51,7 +51,12 @@ fn g9_an_empty_rule_set() {
         run.summary.findings.iter().any(|finding| finding.code == "limiter.rules_wiped")
     };
     assert!(found(&[accept]) && !found(&[]));
-    show("G9", &Shown::met(format!("20 per s become {wiped:.0} if it is accepted: a mark of the timeline and a finding; refused, {kept:.1} stay")));
+    show(
+        "G9",
+        &Shown::met(format!(
+            "20 per s become {wiped:.0} if it is accepted: a mark of the timeline and a finding; refused, {kept:.1} stay"
+        )),
+    );
 }
 
 const FORECAST: &str = "[admission.entry]\nkind = 'token_bucket'\nrate_per_s = 50\nburst = 10\n\
@@ -77,7 +82,13 @@ fn h5_ahead_of_the_peak() {
     let by_timetable = first_at(&mut lost, 150.0, 700).expect("the timetable's step");
     assert!((498..=502).contains(&by_timetable), "{by_timetable}");
     assert!(lost.fallback_uses().forecast_lost > 0);
-    show("H5", &Shown::met(format!("raised {} s before the peak; without a forecast by the timetable, to the second", 600 - ahead)));
+    show(
+        "H5",
+        &Shown::met(format!(
+            "raised {} s before the peak; without a forecast by the timetable, to the second",
+            600 - ahead
+        )),
+    );
 }
 
 /// Requests let in per second, of 2000 that ask.
@@ -96,7 +107,8 @@ fn admitted(governor: &mut Governor, second: u64) -> usize {
 
 #[test]
 fn h7_what_the_limiter_falls_back_on() {
-    let file = "[admission.entry]\nkind = 'token_bucket'\nrate_per_s = 800\nburst = 80\n[store]\nmodule = 'entry'\n";
+    let file =
+        "[admission.entry]\nkind = 'token_bucket'\nrate_per_s = 800\nburst = 80\n[store]\nmodule = 'entry'\n";
     let mut store = governor(file);
     for second in 0..2 {
         admitted(&mut store, second);
@@ -114,7 +126,10 @@ fn h7_what_the_limiter_falls_back_on() {
     nodes.notice(Moment(2 * S), Notice::NodesDown);
     admitted(&mut nodes, 2);
     let fixed = admitted(&mut nodes, 3);
-    assert!(last.abs_diff(800) <= 16 && later.abs_diff(500) <= 10 && fixed.abs_diff(500) <= 10, "{last} {later} {fixed}");
+    assert!(
+        last.abs_diff(800) <= 16 && later.abs_diff(500) <= 10 && fixed.abs_diff(500) <= 10,
+        "{last} {later} {fixed}"
+    );
     let (timeouts, down) = (store.fallback_uses().store_timeouts, nodes.fallback_uses().nodes_down);
     assert!(timeouts > 300 && down >= 2, "{timeouts} {down}");
     let mut forecast = governor(FORECAST);
@@ -175,16 +190,25 @@ fn h8_retries() {
     assert_eq!((reads, writes), (4.0, 1.0));
     // Three waits of 30 s, which no Retry-After asks for.
     assert!((90.0..91.0).contains(&last_s) && at_once_s < 1.0, "{last_s} {at_once_s}");
-    show("H8", &Shown::met(format!("writes {writes} call, reads {reads}; the last {last_s:.0} s after the first: three waits of 30 s")));
+    show(
+        "H8",
+        &Shown::met(format!(
+            "writes {writes} call, reads {reads}; the last {last_s:.0} s after the first: three waits of 30 s"
+        )),
+    );
 }
 
 #[test]
 fn h11_the_notice_of_the_wait() {
     let replications = run("shop-queue", &["variant=fifo", "gateway.wait_notice=true"], 8);
-    let [error, wait] = ["wait_notice_error_s", "wait_noticed_mean_s"].map(|name| metric(&replications, name));
+    let [error, wait] =
+        ["wait_notice_error_s", "wait_noticed_mean_s"].map(|name| metric(&replications, name));
     // Better than to tell everybody nothing, which errs by the whole wait.
     assert!(error.hi < 0.5 * wait.lo, "{error:?} {wait:?}");
-    show("H11", &Shown::met(format!("mean error {} s of a mean wait of {} s", shown(&error, 1.0), shown(&wait, 1.0))));
+    show(
+        "H11",
+        &Shown::met(format!("mean error {} s of a mean wait of {} s", shown(&error, 1.0), shown(&wait, 1.0))),
+    );
 }
 
 /// A bucket driven by the gateway's clock, which is stepped by 100 ms to and fro.
@@ -227,7 +251,12 @@ fn n1_a_wall_clock_that_is_stepped() {
     let due = 2.0 + 100.0 * 300.0;
     assert!((monotonic / due - 1.0).abs() <= 0.01, "{monotonic}");
     assert!((wall / due - 1.0).abs() > 0.05, "{wall}");
-    show("N1", &Shown::met(format!("{due} are due: {monotonic:.0} by the monotonic clock, {wall:.0} by the stepped one")));
+    show(
+        "N1",
+        &Shown::met(format!(
+            "{due} are due: {monotonic:.0} by the monotonic clock, {wall:.0} by the stepped one"
+        )),
+    );
 }
 
 #[test]
@@ -259,7 +288,12 @@ burst = 10
     };
     let (cold, warmed) = (longest(&[]), longest(&["stages.llm.warmed=true"]));
     assert!(cold > 10.0 && (warmed - 1.0).abs() < 0.001, "{cold} {warmed}");
-    show("N2", &Shown::met(format!("the first call {cold} s, {warmed} s after a warm-up; the limiter lets both pass")));
+    show(
+        "N2",
+        &Shown::met(format!(
+            "the first call {cold} s, {warmed} s after a warm-up; the limiter lets both pass"
+        )),
+    );
 }
 
 #[test]
@@ -269,10 +303,19 @@ fn r7_the_cache_as_last_resort() {
                second = { kind = \"provider_outage\", stage = \"api\", provider = \"second\", from_s = 700, to_s = 1700 } }";
     let strict = "stages.cache.threshold=0.95";
     let with = run("token-cache", &[out, strict], 4);
-    let without = run("token-cache", &[out, strict, "policy.fallback.cache_last_resort={ min_similarity = 1 }"], 4);
+    let without =
+        run("token-cache", &[out, strict, "policy.fallback.cache_last_resort={ min_similarity = 1 }"], 4);
     let served = metric(&with, "stage.cache.l1.last_resorts");
     assert!(served.lo > 10.0, "{served:?}");
     let [kept, lost] = [&with, &without].map(|runs| metric(runs, "error_rate"));
     assert!(kept.hi < lost.lo, "{kept:?} {lost:?}");
-    show("R7", &Shown::met(format!("{} nearest answers served; errors {} % instead of {} %", shown(&served, 1.0), shown(&kept, 100.0), shown(&lost, 100.0))));
+    show(
+        "R7",
+        &Shown::met(format!(
+            "{} nearest answers served; errors {} % instead of {} %",
+            shown(&served, 1.0),
+            shown(&kept, 100.0),
+            shown(&lost, 100.0)
+        )),
+    );
 }

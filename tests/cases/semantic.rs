@@ -35,7 +35,13 @@ fn q1_the_score() {
     let weighted = Semantic { form: Form::Weighted, ..Semantic::default() };
     let mut off = [0.0_f64; 2];
     for view in views() {
-        let u = if view.urgent { 0.4 } else if view.service_keyword { 0.2 } else { 0.0 };
+        let u = if view.urgent {
+            0.4
+        } else if view.service_keyword {
+            0.2
+        } else {
+            0.0
+        };
         let v = if view.tier == 0 { 1.5 } else { 1.0 };
         let s = if view.follow_up { 0.3 } else { 0.0 };
         let c = match view.channel {
@@ -51,12 +57,8 @@ fn q1_the_score() {
         off[1] = off[1].max((weighted.score(&view) - sum).abs());
     }
     assert!(off.iter().all(|off| *off <= 1e-12), "{off:?}");
-    let text = format!(
-        "{} mixtures: additive {}, weighted {}",
-        views().len(),
-        deviation(off[0]),
-        deviation(off[1])
-    );
+    let text =
+        format!("{} mixtures: additive {}, weighted {}", views().len(), deviation(off[0]), deviation(off[1]));
     show("Q1", &Shown::met(text));
 }
 
@@ -79,7 +81,13 @@ fn q2_routing_by_score() {
     let semantic = Semantic::default();
     for view in views() {
         let score = semantic.score(&view);
-        let expected = if score >= 0.5 { 0 } else if score >= 0.2 { 1 } else { 2 };
+        let expected = if score >= 0.5 {
+            0
+        } else if score >= 0.2 {
+            1
+        } else {
+            2
+        };
         assert_eq!(queue_of(&mut governor(FILE), &view, &calm), expected, "{view:?}");
     }
     // Scores of 0.24 (low) and 0.48 (not low) both stand in the standard queue.
@@ -96,7 +104,12 @@ fn q2_routing_by_score() {
     let Next::Serve(first) = both.next(Moment(3 * S), &calm) else { panic!("nobody is served") };
     let Next::Serve(second) = both.next(Moment(3 * S), &calm) else { panic!("one is served") };
     assert_eq!((first.level, second.level, second.why), (Level::L1, Level::L3, Reason::SemanticDegraded));
-    show("Q2", &Shown::met("high, standard and degraded as given for 48 mixtures; above 95 % of memory the low one moves"));
+    show(
+        "Q2",
+        &Shown::met(
+            "high, standard and degraded as given for 48 mixtures; above 95 % of memory the low one moves",
+        ),
+    );
 }
 
 #[test]
@@ -137,5 +150,10 @@ fn q3_fairness_decay() {
     assert_eq!(queue.arrived(later, &fresh, &calm), Arrival::Queue { class: 0 });
     let Next::Serve(first) = queue.next(later, &calm) else { panic!("nobody is served") };
     assert_eq!(first.ticket.slot(), 8);
-    show("Q3", &Shown::met("scores 1, 0.7, 0.49 of one user's three questions, by their places among 0.72, 0.6 and 0.56"));
+    show(
+        "Q3",
+        &Shown::met(
+            "scores 1, 0.7, 0.49 of one user's three questions, by their places among 0.72, 0.6 and 0.56",
+        ),
+    );
 }

@@ -16,7 +16,8 @@ fn w8_who_holds_the_gpus() {
     // At rest, one class at a time: slot time is what the model's slots are busy, per answer.
     let classes = ["short", "medium", "long"];
     let slot_s = classes.map(|class| {
-        let mut settings = vec!["workload.sources.crowd.rate_per_s=20".to_owned(), "run.duration_s=60".to_owned()];
+        let mut settings =
+            vec!["workload.sources.crowd.rate_per_s=20".to_owned(), "run.duration_s=60".to_owned()];
         for other in classes.iter().filter(|other| **other != class) {
             settings.push(format!("workload.classes.{other}.weight=0"));
         }
@@ -28,7 +29,13 @@ fn w8_who_holds_the_gpus() {
     let held: Vec<f64> = weights.iter().zip(slot_s).map(|(weight, seconds)| weight * seconds).collect();
     let share = held[2] / held.iter().sum::<f64>();
     assert!((share - 0.74).abs() <= 0.02, "{share}");
-    show("W8", &Shown::met(format!("83 % short, 12 % long by their weights; the long hold {:.1} % of slot time", 100.0 * share)));
+    show(
+        "W8",
+        &Shown::met(format!(
+            "83 % short, 12 % long by their weights; the long hold {:.1} % of slot time",
+            100.0 * share
+        )),
+    );
 }
 
 #[test]
@@ -57,7 +64,11 @@ fn w7_three_limiters() {
         let found = of(name);
         let rising = published[1] > published[0];
         for index in 1..3 {
-            let better = if rising { found[index].lo > found[index - 1].hi } else { found[index].hi < found[index - 1].lo };
+            let better = if rising {
+                found[index].lo > found[index - 1].hi
+            } else {
+                found[index].hi < found[index - 1].lo
+            };
             assert!(better, "{name}: {found:?}");
             let ratio = found[index].mean / found[0].mean;
             assert!(near(ratio, published[index] / published[0], 0.25), "{name}: ratio {ratio}");
@@ -121,7 +132,11 @@ fn f3_the_cutoff_of_l2() {
     show(
         "F3",
         &Shown::unmet(
-            format!("errors {} %; right answers per s at 87 % {:.1} % above those at 85 %", told.join(" \u{2192} "), 100.0 * share),
+            format!(
+                "errors {} %; right answers per s at 87 % {:.1} % above those at 85 %",
+                told.join(" \u{2192} "),
+                100.0 * share
+            ),
             "the errors are met, 87 % among them; the 22 % are not: two points of memory are room for a tenth more \
              calls of the full path at most, and answers of the light path are worth something too. A floor of \
              76 % of memory instead of 65 % would give it, and contradict W7",
@@ -131,10 +146,21 @@ fn f3_the_cutoff_of_l2() {
 
 #[test]
 fn f5_rules_against_the_model() {
-    let at_l1 = ["variant=no_governance", "workload.sources.crowd={ kind = \"poisson\", rate_per_s = 640 }",
-        "run.duration_s=70", "run.warmup_s=10", "stages.llm.memory.per_call_gb=0.001", "stages.llm.memory.per_token_mb=0"];
-    let at_l3 = ["policy.fallback.l3.vram_above=0", "policy.admission={}", "workload.sources.crowd.rate_per_s=10000",
-        "run.duration_s=20", "run.warmup_s=5"];
+    let at_l1 = [
+        "variant=no_governance",
+        "workload.sources.crowd={ kind = \"poisson\", rate_per_s = 640 }",
+        "run.duration_s=70",
+        "run.warmup_s=10",
+        "stages.llm.memory.per_call_gb=0.001",
+        "stages.llm.memory.per_token_mb=0",
+    ];
+    let at_l3 = [
+        "policy.fallback.l3.vram_above=0",
+        "policy.admission={}",
+        "workload.sources.crowd.rate_per_s=10000",
+        "run.duration_s=20",
+        "run.warmup_s=5",
+    ];
     let (l1, l3) = (run("shop-peak-mini", &at_l1, 12), run("shop-peak-mini", &at_l3, 12));
     let right = [&l1, &l3].map(|replications| metric(replications, "right_share").mean);
     let below = 100.0 * (right[0] - right[1]);
@@ -145,5 +171,10 @@ fn f5_rules_against_the_model() {
     let scenario = super::simulated::read("shop-peak-mini", &[]).scenario;
     let quality = (scenario.quality.l3.faq, scenario.quality.l1.faq);
     assert_eq!(quality, (0.992, 0.83));
-    show("F5", &Shown::met(format!("99.2 % | 83 % as given; over all {below:.2} points below L1, throughput {times:.1} times L1")));
+    show(
+        "F5",
+        &Shown::met(format!(
+            "99.2 % | 83 % as given; over all {below:.2} points below L1, throughput {times:.1} times L1"
+        )),
+    );
 }

@@ -11,7 +11,8 @@ fn near(found: f64, published: f64, share: f64) -> bool {
 
 #[test]
 fn q4_high_value_users_first() {
-    let [fifo, semantic] = ["fifo", "right"].map(|variant| run("shop-queue", &[&format!("variant={variant}")], 8));
+    let [fifo, semantic] =
+        ["fifo", "right"].map(|variant| run("shop-queue", &[&format!("variant={variant}")], 8));
     // The response is the time to the first token, as people see it begin.
     let of = |runs: &[Replication], tier: &str| metric(runs, &format!("tier.{tier}.ttft_mean_s"));
     let high = [of(&fifo, "black_card"), of(&semantic, "black_card")];
@@ -42,13 +43,20 @@ fn q5_where_the_scoring_stands() {
     let cost = paired(&inside, &before, "latency_mean_s");
     // At least its whole cost: it also holds the executor's slot, so that others wait.
     assert!(cost.lo >= 0.2 - 0.015, "{cost:?}");
-    show("Q5", &Shown::met(format!("in the chain {} ms more for each request than before the queue", shown(&cost, 1000.0))));
+    show(
+        "Q5",
+        &Shown::met(format!(
+            "in the chain {} ms more for each request than before the queue",
+            shown(&cost, 1000.0)
+        )),
+    );
 }
 
 #[test]
 fn q6_the_weight_of_urgency() {
-    let [four, six] = ["0.4", "0.6"]
-        .map(|weight| run("shop-queue", &["variant=after_sale", &format!("policy.queue.parts.urgent={weight}")], 8));
+    let [four, six] = ["0.4", "0.6"].map(|weight| {
+        run("shop-queue", &["variant=after_sale", &format!("policy.queue.parts.urgent={weight}")], 8)
+    });
     let gain = paired(&six, &four, "value");
     let share = |end: f64| end / metric(&four, "value").mean;
     let interval = Interval { mean: share(gain.mean), lo: share(gain.lo), hi: share(gain.hi), ..gain };
@@ -64,10 +72,18 @@ fn f8_a_promotion_that_is_not_in_the_faq() {
     assert!((share.mean - 0.45).abs() <= 0.05, "{share:?}");
     assert!(metric(&ordinary, "share_l3").hi < 0.01);
     let mut told = Vec::new();
-    for (name, factor, allowed) in [("vram_mean", 100.0, 0.01), ("class.question.latency_mean_s", 1.0, 0.1), ("error_rate", 100.0, 0.005)] {
+    for (name, factor, allowed) in [
+        ("vram_mean", 100.0, 0.01),
+        ("class.question.latency_mean_s", 1.0, 0.1),
+        ("error_rate", 100.0, 0.005),
+    ] {
         let change = paired(&promotion, &ordinary, name);
         assert!(change.lo > -allowed && change.hi < allowed, "{name}: {change:?}");
-        told.push(format!("{name} {} -> {}", shown(&metric(&ordinary, name), factor), shown(&metric(&promotion, name), factor)));
+        told.push(format!(
+            "{name} {} -> {}",
+            shown(&metric(&ordinary, name), factor),
+            shown(&metric(&promotion, name), factor)
+        ));
     }
     show("F8", &Shown::met(format!("L3 share {}; {}", percent(&share), told.join(", "))));
 }
@@ -113,7 +129,8 @@ fn c6_a_loop_without_filter_and_cooldown() {
     let loops = |filter: &str, cooldown: &str| {
         let settings = [
             "variant=fifo".to_owned(),
-            "workload.people.patience.give_up_after_s={ kind = \"lognormal\", median = 4, p95 = 10 }".to_owned(),
+            "workload.people.patience.give_up_after_s={ kind = \"lognormal\", median = 4, p95 = 10 }"
+                .to_owned(),
             "workload.people.resend={ probability = 0.8, after_s = 1, at_most = 5 }".to_owned(),
             "workload.sources.crowd.rate_per_s=6".to_owned(),
             "policy.admission.entry={ kind = \"token_bucket\", rate_per_s = 20, burst = 5 }".to_owned(),
@@ -130,6 +147,18 @@ fn c6_a_loop_without_filter_and_cooldown() {
     let calm = loops("{ kind = \"sliding_mean\", window_s = 30 }", "10");
     let per_min = |runs: &[Replication]| metric(runs, "oscillations_per_min");
     let fewer = paired(&calm, &raw, "oscillations_per_min");
-    assert!(fewer.hi < 0.0 && per_min(&calm).hi < 0.25 * per_min(&raw).lo, "{:?} {:?}", per_min(&raw), per_min(&calm));
-    show("C6", &Shown::met(format!("turns of the loop per minute: {} raw, {} with both", shown(&per_min(&raw), 1.0), shown(&per_min(&calm), 1.0))));
+    assert!(
+        fewer.hi < 0.0 && per_min(&calm).hi < 0.25 * per_min(&raw).lo,
+        "{:?} {:?}",
+        per_min(&raw),
+        per_min(&calm)
+    );
+    show(
+        "C6",
+        &Shown::met(format!(
+            "turns of the loop per minute: {} raw, {} with both",
+            shown(&per_min(&raw), 1.0),
+            shown(&per_min(&calm), 1.0)
+        )),
+    );
 }

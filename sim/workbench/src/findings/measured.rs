@@ -186,13 +186,16 @@ fn idle_gates(scenario: &Scenario, summary: &Summary, found: &mut Vec<Finding>) 
 /// A limiter that an empty rule set switched off (published case G9).
 fn wiped_rules(summary: &Summary, found: &mut Vec<Finding>) {
     for (name, metrics) in summary.by.get("limiter").into_iter().flatten() {
-        let Some(passed) = metrics.get("rules_wiped").and_then(|metric| metric.value).filter(|n| *n > 0.0) else {
+        let Some(passed) = metrics.get("rules_wiped").and_then(|metric| metric.value).filter(|n| *n > 0.0)
+        else {
             continue;
         };
         found.push(Finding::new(
             "limiter.rules_wiped",
             "policy.store.accept_empty_rules",
-            format!("{passed} requests passed {name} unasked, because an empty rule set replaced the local rules"),
+            format!(
+                "{passed} requests passed {name} unasked, because an empty rule set replaced the local rules"
+            ),
             "Set it to false: the local rules then stay until the source has rules again",
         ));
     }
