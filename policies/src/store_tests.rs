@@ -1,3 +1,5 @@
+//! Tests of the shared store.
+
 use super::*;
 use crate::{Arrival, FallbackUses, Governor, Notice, RequestView, Signals, Ticked};
 

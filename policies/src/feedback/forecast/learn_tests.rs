@@ -1,3 +1,5 @@
+//! Tests of what is learned from past counts.
+
 use super::*;
 use crate::Moment;
 use crate::moment::nanos;
