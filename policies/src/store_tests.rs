@@ -25,8 +25,8 @@ fn admitted(governor: &mut Governor, seconds: std::ops::Range<u64>) -> Vec<usize
                     if now.is_multiple_of(100 * MS) {
                         governor.tick(Moment(now), &signals, &mut ticked);
                     }
-                    let ticket = Ticket::of(n as u32, second as u32);
-                    governor.arrived(Moment(now), &RequestView::new(ticket), &signals) == Arrival::Admit
+                    let one = Ticket::of(n as u32, second as u32);
+                    governor.arrived(Moment(now), &RequestView::new(one), &signals) == Arrival::Admit
                 })
                 .count()
         })

@@ -116,8 +116,6 @@ impl Service {
             set(SignalKind::TokenBalance, self.governor.token_balance(self.moment(now), &self.signals));
             set(SignalKind::TtftP95, shares.ttft_p95_s);
             set(SignalKind::InFlight, Some(f64::from(self.executor.busy)));
-            let balance = self.governor.token_balance(self.moment(now), &self.signals);
-            set(SignalKind::TokenBalance, balance);
         }
         if self.counts(now) && now <= self.plan.end {
             self.accounts.control.sampled(&reading);

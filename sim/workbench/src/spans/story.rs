@@ -61,16 +61,13 @@ fn ending(request: &RequestSpans) -> String {
     if request.outcome.how == How::InFlight {
         return format!("not over when the run stopped, {after} later");
     }
-    let mut line = format!("{} after {after}", request.outcome);
-    if let Some(first) = request.first_token_ns {
-        line.push_str(&format!(", first token after {}", seconds(span_s(request.born_ns, first))));
-    }
+    let first = request.first_token_ns.map(|first| seconds(span_s(request.born_ns, first)));
+    let first = first.map(|first| format!("first token after {first}"));
+    let answer = format!("{} after {after}", request.outcome);
     let verdict = |is: Option<bool>, yes, no| is.map(|is| if is { yes } else { no });
     let verdicts = [verdict(request.right, "right", "wrong"), verdict(request.in_time, "in time", "late")];
-    for word in verdicts.into_iter().flatten() {
-        line.push_str(&format!(", {word}"));
-    }
-    line
+    let words = verdicts.into_iter().flatten().map(str::to_owned);
+    std::iter::once(answer).chain(first).chain(words).collect::<Vec<_>>().join(", ")
 }
 
 /// A line of an attempt's story: when it happened, what comes first of what happened at one instant, and
