@@ -261,7 +261,10 @@ mod tests {
             for (now, (step, which)) in (n as usize..).zip(steps) {
                 let (load, up, since) = &mut slow.replicas[which];
                 match step {
-                    0 if *up => (*up, _) = (false, router.set_up(which as u32, false)),
+                    0 if *up => {
+                        *up = false;
+                        router.set_up(which as u32, false);
+                    }
                     1 if !*up => {
                         (*up, *since) = (true, now);
                         router.set_up(which as u32, true);
