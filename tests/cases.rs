@@ -4,12 +4,23 @@
 //! show, and each test fails when its line there is another (see `case_table.rs`). What a policy decides
 //! alone is asked of a governor through its public interface; everything else is simulated.
 
+mod cache;
 mod capacity;
+mod control;
+mod day;
 mod decide;
 mod fallback;
 mod gateway;
 mod given;
+mod host;
+mod incidents;
+mod limits;
+mod loops;
+mod losses;
 mod providers;
+mod semantic;
+mod shop;
+mod shop_queue;
 mod simulated;
 mod weighted_bucket;
 

@@ -321,6 +321,13 @@ impl Governor {
         self.units[index].state.gate().map(|gate| gate.permits.taken(key))
     }
 
+    /// The gates of `admission` by name, each with the most that were inside at once for one value of its
+    /// key.
+    pub fn gate_peaks(&self) -> impl Iterator<Item = (&str, u32)> {
+        let units = self.policy.admission.keys().zip(&self.units);
+        units.filter_map(|(name, unit)| Some((name.as_str(), unit.state.most_inside()?)))
+    }
+
     /// Sets the numeric parameter at `path`, such as `admission.entry.rate_per_s`, and goes on with what
     /// was counted so far. Then [`Governor::woken`] may have calls to name. This takes some
     /// microseconds, which is nothing beside the cooldown of a control loop.

@@ -63,9 +63,10 @@ pub(crate) fn replicate(loaded: &Loaded, replications: u64) -> Vec<Replication> 
 /// stage and so on as `stage.llm.busy_mean`.
 pub(crate) fn values(replications: &[Replication], name: &str) -> Vec<f64> {
     let of = |replication: &Replication| {
-        let metric = match name.split('.').collect::<Vec<_>>()[..] {
-            [dimension, key, metric] => replication.by.get(dimension)?.get(key)?.get(metric)?,
-            _ => replication.metrics.get(name)?,
+        // A key may have dots of its own, as a provider of a stage has.
+        let metric = match name.split_once('.').and_then(|(by, rest)| Some((by, rest.rsplit_once('.')?))) {
+            Some((dimension, (key, metric))) => replication.by.get(dimension)?.get(key)?.get(metric)?,
+            None => replication.metrics.get(name)?,
         };
         metric.value
     };

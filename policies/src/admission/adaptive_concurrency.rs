@@ -149,6 +149,10 @@ impl Limiter for State {
     }
 
     #[inline]
+    fn most_inside(&self) -> Option<u32> {
+        Some(self.permits.most())
+    }
+
     fn gate(&mut self) -> Option<Gate<'_>> {
         let expired = if self.wait_ns == 0 {
             let limit = f64::from(self.fresh);

@@ -120,6 +120,10 @@ impl Limiter for State {
     }
 
     #[inline]
+    fn most_inside(&self) -> Option<u32> {
+        Some(self.permits.most())
+    }
+
     fn gate(&mut self) -> Option<Gate<'_>> {
         let expired = if self.wait_ns == 0 {
             self.refusal(Reason::GateFull, f64::from(self.limit), f64::from(self.limit))

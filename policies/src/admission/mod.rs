@@ -99,6 +99,11 @@ macro_rules! family {
                 match self { $(Self::$variant(state) => state.balance(now, signals),)* }
             }
 
+            /// Most permits that were out at once for one key; `None`: it hands none out.
+            pub(crate) fn most_inside(&self) -> Option<u32> {
+                match self { $(Self::$variant(state) => state.most_inside(),)* }
+            }
+
             #[inline]
             pub(crate) fn gate(&mut self) -> Option<Gate<'_>> {
                 match self { $(Self::$variant(state) => state.gate(),)* }
@@ -181,6 +186,11 @@ pub(crate) trait Limiter {
     /// The share of its capacity, 0 to 1, that the emptiest of the module's buckets holds; one that was
     /// not asked yet is full. `None`: the module has no bucket.
     fn balance(&self, _now: Moment, _signals: &Signals) -> Option<f64> {
+        None
+    }
+
+    /// Most permits that were out at once for one key; `None`: it hands none out.
+    fn most_inside(&self) -> Option<u32> {
         None
     }
 

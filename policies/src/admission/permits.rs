@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Permits {
     by_key: Keyed<Held>,
+    /// Most that were out at once for one key.
+    most: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,7 +30,7 @@ impl Held {
 
 impl Permits {
     pub(crate) fn new(key: Key) -> Self {
-        Self { by_key: Keyed::new(key) }
+        Self { by_key: Keyed::new(key), most: 0 }
     }
 
     /// Takes a permit if one of `limit` is free and nobody waits; else says how many are out.
@@ -37,6 +39,7 @@ impl Permits {
         let held = self.by_key.entry(key, Held::default, Held::idle);
         if held.taken < limit.of(key) && held.line.is_empty() {
             held.taken += 1;
+            self.most = self.most.max(held.taken);
             Ok(())
         } else {
             Err(held.taken)
@@ -80,12 +83,18 @@ impl Permits {
         }
         let (ticket, _) = held.line.pop()?;
         held.taken += 1;
+        self.most = self.most.max(held.taken);
         Some(ticket)
     }
 
     /// How many permits of `key` are out.
     pub(crate) fn taken(&mut self, key: u64) -> u32 {
         self.by_key.get_mut(key).map_or(0, |held| held.taken)
+    }
+
+    /// Most permits that were out at once for one key.
+    pub(crate) fn most(&self) -> u32 {
+        self.most
     }
 
     /// All keys that are known.

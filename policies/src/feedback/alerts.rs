@@ -271,7 +271,7 @@ mod tests {
             if changed {
                 state.changed(Moment(1000 * S));
             }
-            raised(&mut state, 1000..1500, sinking)
+            raised(&mut state, 1000..1450, sinking)
         };
         // 5 % of 0.9 is 0.045: gone after 346.2 s.
         assert_eq!(run(true), [1347]);

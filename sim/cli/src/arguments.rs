@@ -22,7 +22,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Simulate a scenario and print one screen: outcomes, latencies, levels, stages, findings.
     #[command(
-        after_help = "Example:\n  forebay run shop-peak-mini --set fallback.l2.vram_above=0.87 --out out/try"
+        after_help = "Examples:\n  forebay run shop-peak-mini --set fallback.l2.vram_above=0.87 --out out/try\n  \
+                            forebay run rag-burst --ablate"
     )]
     Run(RunArguments),
     /// Search the best value of one parameter within the objective's constraints.
@@ -152,6 +153,9 @@ pub(crate) struct RunArguments {
     /// --out. Perfetto opens it, `forebay explain` tells it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REQUESTS)))]
     pub(crate) trace_requests: Option<u32>,
+    /// Switch each module of the policy off in turn, on the same crowds, and print what each is worth.
+    #[arg(long, conflicts_with_all = ["require", "trace_requests"])]
+    pub(crate) ablate: bool,
 }
 
 #[derive(Debug, Args)]

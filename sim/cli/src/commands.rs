@@ -1,5 +1,7 @@
 //! The commands: each opens what it is about, has the workbench do it, and prints the result.
 
+mod ablate;
+mod ablate_screen;
 pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod explain;

@@ -1,6 +1,7 @@
 //! Why a command ends with something else than 0.
 
 use forebay_model::document::Problem;
+use forebay_workbench::ablate::AblateError;
 use forebay_workbench::inputs::OpenError;
 use forebay_workbench::output::OutputError;
 use forebay_workbench::run::RunFailure;
@@ -62,6 +63,12 @@ impl From<OpenError> for Failure {
 impl From<RunFailure> for Failure {
     fn from(failure: RunFailure) -> Self {
         if failure.is_internal() { Self::Other(failure.into()) } else { Self::Input(failure.to_string()) }
+    }
+}
+
+impl From<AblateError> for Failure {
+    fn from(error: AblateError) -> Self {
+        if error.is_internal() { Self::Other(error.into()) } else { Self::Input(error.to_string()) }
     }
 }
 

@@ -92,6 +92,15 @@ pub(crate) fn number_of(metric: Option<&MetricSummary>) -> String {
     }
 }
 
+/// A difference with its sign and the half-width of its interval.
+pub(crate) fn signed(difference: f64, half: Option<f64>) -> String {
+    let sign = if difference < 0.0 { "" } else { "+" };
+    match half {
+        Some(half) => format!("{sign}{} ±{}", short(difference), margin(half)),
+        None => format!("{sign}{}", short(difference)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

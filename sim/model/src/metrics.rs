@@ -277,6 +277,26 @@ pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String,
     all.insert("stage".to_owned(), stages);
     economics::breakdowns(service, &mut all);
     control::breakdowns(service, loaded, &mut all);
+    let gates = service.governor.gate_peaks().map(|(name, most)| {
+        let mut sheet = Sheet::new();
+        sheet.put("inside_max", "", f64::from(most));
+        (name.to_owned(), sheet.0)
+    });
+    all.insert("gate".to_owned(), gates.collect());
+    if let Some(store) = &loaded.scenario.policy.store {
+        let uses = service.governor.fallback_uses();
+        let mut sheet = Sheet::new();
+        for (name, n) in [
+            ("store_timeouts", uses.store_timeouts),
+            ("nodes_down", uses.nodes_down),
+            ("forecast_lost", uses.forecast_lost),
+            ("rules_wiped", uses.rules_wiped),
+            ("rules_kept", uses.rules_kept),
+        ] {
+            sheet.put(name, "", n as f64);
+        }
+        all.insert("limiter".to_owned(), IndexMap::from([(store.module.clone(), sheet.0)]));
+    }
     all.retain(|_, keys| !keys.is_empty());
     all
 }

@@ -8,6 +8,7 @@
 //! | [`verdict`] | stable, backlogged or overloaded, and the bottleneck |
 //! | [`summary`] | the numbers of a run, with their intervals: `summary.json` |
 //! | [`findings`] | what the user should know, from the scenario alone and from a run |
+//! | [`mod@ablate`] | what each module of the policy is worth |
 //! | [`capacity`] | ceilings in closed form, before any simulation |
 //! | [`tune`] | the best value of a parameter within constraints |
 //! | [`show`] | numbers as people read them |
@@ -18,6 +19,7 @@
 //! Everything that is computed is a function of the scenario, its seed and its replications: the number
 //! of threads changes how long it takes and nothing else.
 
+pub mod ablate;
 pub mod capacity;
 pub mod clock;
 pub mod findings;
@@ -31,6 +33,7 @@ pub mod tune;
 pub mod verdict;
 pub mod workers;
 
+pub use ablate::{Ablation, ablate};
 pub use findings::Finding;
 pub use inputs::{Opened, open};
 pub use run::{Run, RunFailure, run};

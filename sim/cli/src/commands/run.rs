@@ -11,6 +11,9 @@ use forebay_workbench::run::run_with_spans;
 use forebay_workbench::{Run, Summary};
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    if arguments.ablate {
+        return super::ablate::ablate(arguments);
+    }
     let common = &arguments.common;
     let opened = common.open(arguments.simulated.settings())?;
     let objective = opened.loaded.scenario.objective.as_ref();

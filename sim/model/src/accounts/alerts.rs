@@ -6,6 +6,7 @@
 //! only where an alert asks for them.
 
 use forebay_engine::Time;
+use forebay_policies::feedback::alerts::Cause;
 use forebay_policies::{Alert, Policy, Severity};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -111,8 +112,9 @@ struct Rule {
 }
 
 /// The policy's alert rules, in the order in which alerts number them.
-fn rules(_policy: &Policy) -> Vec<Rule> {
-    Vec::new()
+fn rules(policy: &Policy) -> Vec<Rule> {
+    let rules = policy.feedback.alert_rules().into_iter();
+    rules.map(|(name, rule)| Rule { name, wants_topics: rule.cause == Cause::TopUnmatched }).collect()
 }
 
 impl AlertLog {

@@ -113,6 +113,7 @@ impl Service {
             set(SignalKind::QueueHigh, waits(0));
             set(SignalKind::QueueStandard, waits(1));
             set(SignalKind::QueueDegraded, waits(2));
+            set(SignalKind::TokenBalance, self.governor.token_balance(self.moment(now), &self.signals));
             set(SignalKind::TtftP95, shares.ttft_p95_s);
             set(SignalKind::InFlight, Some(f64::from(self.executor.busy)));
         }

@@ -237,7 +237,8 @@ proptest! {
 
 #[test]
 fn a_crowd_meets_everything_there_is_to_follow() {
-    let loaded = load(CROWDED, &["workload.people.patience.noticed=false".to_owned()]);
+    let settings = ["workload.people.patience.noticed=false", "policy.admission.model.max_at_once=5"];
+    let loaded = load(CROWDED, &settings.map(str::to_owned));
     let (_, requests) = all(&loaded, 1);
     let attempts: Vec<&AttemptSpans> = requests.iter().flat_map(|r| &r.attempts).collect();
     let kinds: Vec<PlaceKind> = {

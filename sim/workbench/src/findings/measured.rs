@@ -9,11 +9,14 @@ use crate::verdict::{Bottleneck, Verdict};
 use forebay_engine::mser5;
 use forebay_model::scenario::{Loaded, Scenario, Source};
 use forebay_model::timeline::Point;
+use forebay_policies::Admission;
 
 /// Half-width of the mean latency's interval that is too wide, as a share of the mean.
 const WIDE: f64 = 0.1;
 /// A threshold that is exceeded in so large a share of the timeline is always on.
 const ALWAYS: f64 = 0.995;
+/// A gate that was never fuller than this share of its bound is far from acting.
+const FAR_FROM_FULL: f64 = 0.5;
 /// A warm-up that ends so much later than the configured one matters, as a share of the run.
 const LATE: f64 = 0.05;
 
@@ -73,6 +76,8 @@ pub(crate) fn of_run(
     for watched in &watch.thresholds {
         inert(watched, summary, &mut found);
     }
+    idle_gates(&loaded.scenario, summary, &mut found);
+    wiped_rules(summary, &mut found);
     if let Some(bottleneck) = bottleneck.filter(|b| b.utilisation >= 0.9 && !b.batches)
         && summary.verdict != Verdict::Overloaded
     {
@@ -157,6 +162,43 @@ fn warmup(loaded: &Loaded, watch: &Watch, found: &mut Vec<Finding>) {
         ),
         advice,
     ));
+}
+
+/// Gates that were never near their bound (incident N15).
+fn idle_gates(scenario: &Scenario, summary: &Summary, found: &mut Vec<Finding>) {
+    for (name, metrics) in summary.by.get("gate").into_iter().flatten() {
+        let most = metrics.get("inside_max").and_then(|metric| metric.value);
+        let (bound, field) = match scenario.policy.admission.get(name) {
+            Some(Admission::ConcurrencyGate(gate)) => (gate.max_at_once, "max_at_once"),
+            Some(Admission::AdaptiveConcurrency(gate)) => (gate.least, "least"),
+            _ => continue,
+        };
+        let Some(most) = most.filter(|most| *most < FAR_FROM_FULL * f64::from(bound)) else { continue };
+        found.push(Finding::new(
+            "gate.never_acts",
+            format!("policy.admission.{name}.{field}"),
+            format!("at most {most} of {bound} were inside at once: the gate never acts"),
+            "Lower it to what the service behind it can carry, or remove it",
+        ));
+    }
+}
+
+/// A limiter that an empty rule set switched off (published case G9).
+fn wiped_rules(summary: &Summary, found: &mut Vec<Finding>) {
+    for (name, metrics) in summary.by.get("limiter").into_iter().flatten() {
+        let Some(passed) = metrics.get("rules_wiped").and_then(|metric| metric.value).filter(|n| *n > 0.0)
+        else {
+            continue;
+        };
+        found.push(Finding::new(
+            "limiter.rules_wiped",
+            "policy.store.accept_empty_rules",
+            format!(
+                "{passed} requests passed {name} unasked, because an empty rule set replaced the local rules"
+            ),
+            "Set it to false: the local rules then stay until the source has rules again",
+        ));
+    }
 }
 
 fn inert(watched: &Watched, summary: &Summary, found: &mut Vec<Finding>) {
