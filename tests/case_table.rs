@@ -189,7 +189,7 @@ fn line_of_case(case: &Case, shown: &Shown) -> String {
         tolerance => format!("{} ({tolerance})", case.expected),
     };
     let cells = [&case.id, &case.given, &expected, &shown.simulated, &said(&shown.verdict)];
-    row(&cells.map(|cell| cell.as_str()))
+    row(&cells.map(String::as_str))
 }
 
 fn line_of_incident(incident: &Incident, wrong: &Shown, right: &Shown) -> String {
@@ -422,7 +422,7 @@ mod tests {
         std::thread::scope(|scope| {
             for part in ids.chunks(20).rev() {
                 scope.spawn(|| {
-                    part.iter().rev().for_each(|id| sheet.put(id, &row(&[id, "x", "met"])).unwrap())
+                    part.iter().rev().for_each(|id| sheet.put(id, &row(&[id, "x", "met"])).unwrap());
                 });
             }
         });

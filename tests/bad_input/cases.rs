@@ -93,8 +93,8 @@ pub(crate) const CASES: &[Case] = &[
         "workload.sources.steady.gap_s.kind", ["gama", "gamma", "did you mean `gamma`?"]),
     case("an unknown kind of queue", ["kind = \"fifo\"", "kind = §\"lifo\""],
         "policy.queue.kind", ["lifo", "fifo", ""]),
-    case("a stage that is not there yet", ["kind = \"vector_store\"", "kind = §\"semantic_cache\""],
-        "stages.store.kind", ["semantic_cache", "vector_store", ""]),
+    case("a stage that there is not", ["kind = \"vector_store\"", "kind = §\"graph_store\""],
+        "stages.store.kind", ["graph_store", "vector_store", ""]),
     // What the text of the file allows.
     case("a key twice", ["seed = 1", "seed = 1\n§seed = 2"], "", ["seed", "once", ""]),
     case("a table twice", ["[gateway]", "[§run]\n[gateway]"], "", ["run", "once", ""]),

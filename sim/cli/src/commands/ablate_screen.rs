@@ -81,7 +81,7 @@ fn difference(name: &str, metric: &MetricSummary, change: &Change) -> String {
         (100.0, " points")
     } else if is_time(metric) {
         match time_unit(metric.value.unwrap_or(1.0)) {
-            (factor, _) if factor == 0.0 => (1.0, " s"),
+            (0.0, _) => (1.0, " s"),
             (factor, "ms") => (factor, " ms"),
             (factor, "µs") => (factor, " µs"),
             (factor, "h") => (factor, " h"),
