@@ -27,7 +27,7 @@ fn a_red_line_is_kept_between_providers_too() {
         assert!(!governor.provider_ended(Moment(S), ticket(n), 0, ProviderEnd::Failed, S));
     }
     let why = Reason::ClassMainProviderOnly;
-    assert_eq!(governor.route(Moment(S), ticket(0), 2), Route::Fail { why, retry_after_ns: Some(60 * S) });
+    assert_eq!(governor.route(Moment(S), ticket(0), 2), Route::Fail { why, retry_after_ns: None });
     assert_eq!(governor.route(Moment(S), ticket(1), 2), use_of(1));
     assert_eq!(governor.explain(why).map(|found| found.module), Some("fallback.class".to_owned()));
     let words = governor.explain(Reason::ProvidersFailOver).unwrap().to_string();
