@@ -131,6 +131,39 @@ const FALLBACK: &str = "
     [signals.queue_length]
     filter = { kind = 'exponential_mean', time_constant_s = 1 }
 ";
+/// The rule commands once, and its other value then waits for a cooldown that never ends; the controller
+/// and the forecast find their values in force.
+const FEEDBACK: &str = "
+    [store]
+    module = 'bucket'
+    nodes = 3
+    [feedback]
+    presets = ['token_balance_low', 'queue_high', 'csat_drift']
+    guard = { cooldown_s = 86400 }
+    [feedback.control_center.dwell]
+    when = [{ signal = 'vram', above = 0.85 }]
+    set = 'fallback.least_dwell_s'
+    to = 0.01
+    otherwise = 0
+    loop = 'limiter'
+    [feedback.setpoints.busy]
+    signal = 'llm_busy'
+    target = 0.5
+    parameter = 'admission.weight.base_rate_per_s'
+    ki = 1
+    least = 120
+    most = 120
+    loop = 'limiter'
+    [feedback.forecast]
+    profile = [[0, 500], [43200, 1000]]
+    sets = { parameter = 'admission.classes.rate_per_s', least = 10000, most = 10000, loop = 'limiter' }
+    [feedback.alerts.drift]
+    signal = 'llm_busy'
+    from_baseline = 0.3
+    baseline_s = 2
+    severity = 'p2'
+    loop = 'limiter'
+";
 
 /// What an attempt does next, in the order of the moments at which it does.
 #[derive(Clone, Copy)]
@@ -161,7 +194,7 @@ const DELAYS_MS: [u64; 4] = [5, 20, 50, 200];
 impl Driver {
     fn new() -> Self {
         let policy: Policy =
-            toml::from_str(&[ADMISSION, QUEUE, FALLBACK].concat()).expect("the test's own file");
+            toml::from_str(&[ADMISSION, QUEUE, FALLBACK, FEEDBACK].concat()).expect("the test's own file");
         Self {
             governor: Governor::new(&policy).expect("the test's own values"),
             signals: Signals::new(&policy.signals),

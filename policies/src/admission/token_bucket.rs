@@ -1,7 +1,7 @@
 //! A bucket of equal tokens: a request takes one, `rate_per_s` come back each second, at most `burst`
 //! are kept.
 //!
-//! The bucket is exact ([`super::bucket`]): over any time it admits at most burst + rate * time, however
+//! The bucket is exact (`bucket`): over any time it admits at most burst + rate * time, however
 //! often it is asked.
 
 use super::bucket::{Bucket, MICRO, TOKEN, micro};

@@ -1,6 +1,6 @@
 //! A quota of tokens in a sliding window (published cases T1, T2; incidents N01, N03, N24).
 //!
-//! The window is cut into sub-windows ([`super::sliding`]). A request is let in if what the live
+//! The window is cut into sub-windows (`sliding`). A request is let in if what the live
 //! sub-windows hold and its own estimate are together within the quota. The estimate is reserved at
 //! once, so that requests that run side by side see each other, and settled with the true number when
 //! the answer ends. Two layers (application and user) are two modules of this kind, each with its own
@@ -12,7 +12,7 @@
 //!
 //! Two wrong forms are kept to reproduce what they do. `charge = "on_end"` reserves nothing and charges
 //! when the answer ends: whatever arrives meanwhile passes. `shared_window` is in
-//! [`super::shared_window`].
+//! `shared_window`.
 
 use super::noted::Noted;
 use super::shared_window::Shared;

@@ -1,7 +1,7 @@
 //! What holds commands back: a cooldown, a largest step, the manual switch (published cases C4, H3).
 //!
 //! The guard stands between every loop and every parameter, so no loop can be written that lacks it.
-//! A parameter that loops set is an [`Actuator`]: it remembers the present value and when it was last
+//! A parameter that loops set is an `Actuator`: it remembers the present value and when it was last
 //! commanded, whichever loop did so.
 //!
 //! A step that is too large is cut, not refused: the parameter then reaches its goal over several
