@@ -1,19 +1,20 @@
 //! Rejects on arrival what the decode stage could not take when its prefill ends, so that no prefill is
 //! spent on a request that is turned away after it.
 //!
-//! The module keeps its own list of those it let in, with the moments at which their prefill and their
-//! decode are expected to end; each is taken off when the attempt or the call is really over, and one that
-//! takes longer than expected stays in the decode stage until then. `predicted` counts those that will be
+//! The module counts those it let in by the moments at which their prefill and their decode are expected
+//! to end; each is taken out when the attempt or the call is really over, and one that takes longer than
+//! expected stays in the decode stage until then. Moments are told apart to some milliseconds (see
+//! `ahead`). `predicted` counts those that will be
 //! in the decode stage when this request gets there. `present` counts those that are there now. That is
 //! the naive form, and it swings: those in prefill are not seen, so after a lull a whole prefill time's
 //! worth of requests comes in at once, then for long none does.
 //!
 //! A prefill does not wait for others here: where it does, `prefill_s` covers the wait.
 
-use super::noted::Noted;
-use super::{Key, Limiter, Refusal, Verdict, front};
+use super::ahead::{Ahead, Tick};
+use super::{Key, Limiter, Refusal, Verdict, front, keyed::Keyed, noted::Noted};
 use crate::moment::nanos;
-use crate::{End, Moment, PolicyError, Reason, RequestView, Signals, Site, Ticket};
+use crate::{End, Moment, PolicyError, Reason, RequestView, Signals, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,9 +58,15 @@ pub struct EarlyRejection {
 }
 
 impl EarlyRejection {
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "every module has this check")]
-    pub(crate) fn check(&self, _path: &str) -> Result<(), PolicyError> {
-        Ok(())
+    pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
+        if self.key != Key::User {
+            return Ok(());
+        }
+        Err(PolicyError::NotAllowed {
+            path: format!("{path}.key"),
+            found: "user".to_owned(),
+            allowed: "global, endpoint or tenant".to_owned(),
+        })
     }
 }
 
@@ -67,35 +74,46 @@ impl EarlyRejection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     parameters: EarlyRejection,
-    /// In no order: one that ends is replaced by the last.
-    inside: Vec<Expected>,
-    /// Where in the list each stands.
-    places: Noted<u32>,
+    expected: Keyed<Expected>,
+    inside: Noted<Inside>,
 }
 
-/// When a request is expected to pass from prefill to decode, and to end.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// Ends that are expected for one value of the key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Expected {
-    ticket: Ticket,
+    of_prefill: Ahead,
+    of_decode: Ahead,
+}
+
+/// Where one that was let in is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Inside {
     key: u64,
-    decodes: Moment,
-    ends: Moment,
+    of_prefill: Tick,
+    of_decode: Tick,
+}
+
+impl Expected {
+    fn is_empty(&self) -> bool {
+        self.of_prefill.is_empty()
+    }
+
+    /// How many are in the decode stage now: those whose prefill should be over, overdue ones included.
+    fn decoding(&self) -> u32 {
+        self.of_prefill.come()
+    }
+
+    /// How many will be in it at `then`, as far as is known now: those that are overdue stay.
+    fn decoding_at(&self, then: Moment) -> u32 {
+        (self.decoding() + self.of_prefill.until(then)).saturating_sub(self.of_decode.until(then))
+    }
 }
 
 impl State {
-    /// How many with this key will be in the decode stage at `then`, as far as is known now.
-    fn load(&self, now: Moment, key: u64, then: Moment) -> usize {
-        let there = |request: &&Expected| {
-            let overdue = request.ends <= now;
-            request.key == key && request.decodes <= then && (request.ends > then || overdue)
-        };
-        self.inside.iter().filter(there).count()
-    }
-
-    fn forget(&mut self, place: u32) {
-        self.inside.swap_remove(place as usize);
-        if let Some(moved) = self.inside.get(place as usize) {
-            self.places.put(moved.ticket, place);
+    fn forget(&mut self, inside: Inside) {
+        if let Some(expected) = self.expected.get_mut(inside.key) {
+            expected.of_prefill.take(inside.of_prefill);
+            expected.of_decode.take(inside.of_decode);
         }
     }
 }
@@ -104,7 +122,8 @@ impl Limiter for State {
     type Parameters = EarlyRejection;
 
     fn new(parameters: &EarlyRejection) -> Self {
-        Self { parameters: parameters.clone(), inside: Vec::new(), places: Noted::default() }
+        let expected = Keyed::new(parameters.key);
+        Self { parameters: parameters.clone(), expected, inside: Noted::default() }
     }
 
     fn adopt(&mut self, _: Moment, parameters: &EarlyRejection) {
@@ -117,19 +136,20 @@ impl Limiter for State {
         let answer_s = p.decode_ms_per_token * 1e-3 * f64::from(request.tokens_out_estimate);
         let decodes = now.after(nanos(before_s));
         let ends = decodes.after(nanos(answer_s));
-        let then = match p.rule {
-            Rule::Predicted => decodes,
-            Rule::Present => now,
+        let expected = self.expected.entry(key, Expected::default, Expected::is_empty);
+        expected.of_prefill.pass(now);
+        expected.of_decode.pass(now);
+        let load = match p.rule {
+            Rule::Predicted => expected.decoding_at(decodes),
+            Rule::Present => expected.decoding(),
         };
-        let load = self.load(now, key, then);
-        if load >= p.decode_at_once as usize {
+        if load >= p.decode_at_once {
             let refusal =
-                Refusal::new(Reason::EarlyRejection, (load + 1) as f64, f64::from(p.decode_at_once));
+                Refusal::new(Reason::EarlyRejection, f64::from(load) + 1.0, f64::from(p.decode_at_once));
             return Verdict::Refuse(refusal);
         }
-        let place = self.inside.len() as u32;
-        self.inside.push(Expected { ticket: request.ticket, key, decodes, ends });
-        if let Some(unended) = self.places.put(request.ticket, place) {
+        let (of_prefill, of_decode) = (expected.of_prefill.add(decodes), expected.of_decode.add(ends));
+        if let Some(unended) = self.inside.put(request.ticket, Inside { key, of_prefill, of_decode }) {
             // Nobody said that the one before it in this slot, or its own last call, was over.
             self.forget(unended);
         }
@@ -137,8 +157,8 @@ impl Limiter for State {
     }
 
     fn ended(&mut self, _: Moment, _: u64, request: &RequestView, _: &End) {
-        if let Some(place) = self.places.take(request.ticket) {
-            self.forget(place);
+        if let Some(inside) = self.inside.take(request.ticket) {
+            self.forget(inside);
         }
     }
 }
@@ -146,10 +166,21 @@ impl Limiter for State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ticket;
     use std::collections::VecDeque;
 
     const MS: u64 = 1_000_000;
     const S: u64 = 1000 * MS;
+
+    impl State {
+        /// How many with this key are counted.
+        fn inside(&mut self, key: u64) -> usize {
+            let expected = self.expected.get_mut(key).unwrap();
+            let of = |ahead: &Ahead| (ahead.come() + ahead.until(Moment(u64::MAX))) as usize;
+            assert_eq!(of(&expected.of_prefill), of(&expected.of_decode));
+            of(&expected.of_prefill)
+        }
+    }
 
     fn parameters(rule: Rule) -> EarlyRejection {
         EarlyRejection {
@@ -190,7 +221,7 @@ mod tests {
                 (least, greatest) = (least.min(decoding), greatest.max(decoding));
             }
         }
-        assert_eq!(state.inside.len(), inside.len());
+        assert_eq!(state.inside(0), inside.len());
         (least, greatest)
     }
 
@@ -224,7 +255,7 @@ mod tests {
         // Ends come in any order.
         state.ended(Moment(7 * S), 1, &request(1), &End::GONE);
         state.ended(Moment(7 * S), 0, &request(2), &End::GONE);
-        assert_eq!(state.inside, []);
+        assert_eq!([state.inside(0), state.inside(1)], [0, 0]);
     }
 
     #[test]
@@ -234,6 +265,6 @@ mod tests {
             let view = RequestView { ticket: Ticket::of(n % 2, n), ..request(0) };
             assert_eq!(state.ask(Moment(0), 0, &view, &Signals::default()), Verdict::Hold);
         }
-        assert_eq!(state.inside.len(), 2);
+        assert_eq!(state.inside(0), 2);
     }
 }

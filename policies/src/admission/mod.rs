@@ -7,6 +7,7 @@
 //! A new module is one file beside this one, and its line in each of the two lists below.
 
 pub mod adaptive_concurrency;
+pub(crate) mod ahead;
 pub mod backlog_gate;
 pub(crate) mod bucket;
 pub mod concurrency_gate;
