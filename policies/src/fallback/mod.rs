@@ -3,6 +3,7 @@
 //! The parts are fields of one table rather than a list of modules: there is one ladder, one floor per
 //! class and one guard of the reranker, and each is named by its path, such as `fallback.l2.vram_above`.
 
+mod breaker;
 pub mod cache_last_resort;
 pub mod floor;
 pub mod levels;
