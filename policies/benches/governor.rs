@@ -7,8 +7,8 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use forebay_policies::{
-    Arrival, Call, CallEnd, CallView, End, Governor, Level, Moment, Next, Policy, Reading, RequestView,
-    SignalKind, Signals, Site, Ticked, Ticket,
+    Arrival, Call, CallEnd, CallView, End, Governor, Level, Moment, Next, Policy, ProviderEnd, Reading,
+    RequestView, Route, SignalKind, Signals, Site, Ticked, Ticket,
 };
 use std::hint::black_box;
 use std::time::Instant;
@@ -46,6 +46,11 @@ const LLM: &str = "
     place = 'llm_call'
     max_at_once = 100000
     wait_at_most_s = 2
+";
+const FALLBACK: &str = "
+    [fallback.top_k]
+    [fallback.providers]
+    [fallback.cache_last_resort]
 ";
 const FEEDBACK: &str = "
     [store]
@@ -104,8 +109,11 @@ const ADMISSION: &str = "
     kind = 'paced'
     place = 'llm_call'
     rate_per_s = 1e9
+    [admission.backlog]
+    kind = 'backlog_gate'
+    place = 'llm_call'
+    below = 1000000
 ";
-/// Apart, because it looks at all that are in flight.
 const EARLY: &str = "
     [admission.early]
     kind = 'early_rejection'
@@ -115,6 +123,7 @@ const EARLY: &str = "
 ";
 
 fn main() {
+    let all = format!("{BUCKETS}{ADMISSION}{EARLY}{LLM}{SEMANTIC}{LEVELS}{RERANK}{FALLBACK}{FEEDBACK}");
     let cases = [
         ("nothing", NOTHING.to_owned()),
         ("two buckets", BUCKETS.to_owned()),
@@ -127,10 +136,11 @@ fn main() {
         ("rerank guard", RERANK.to_owned()),
         ("llm gate", LLM.to_owned()),
         ("early rejection", format!("{FIFO}{EARLY}")),
-        ("every admission module", format!("{BUCKETS}{ADMISSION}{LLM}{FIFO}")),
+        ("providers, top-k", format!("{FIFO}{FALLBACK}")),
+        ("every admission module", format!("{BUCKETS}{ADMISSION}{EARLY}{LLM}{FIFO}")),
         ("shop peak", format!("{BUCKETS}{FIFO}{LEVELS}{RERANK}")),
         ("shop peak, priority, llm gate", format!("{BUCKETS}{LLM}{PRIORITY}{LEVELS}{RERANK}")),
-        ("every module on", format!("{BUCKETS}{ADMISSION}{LLM}{SEMANTIC}{LEVELS}{RERANK}{FEEDBACK}")),
+        ("every module on", all.clone()),
     ];
     println!("{:<32}{:>14}", "policy", "ns per request");
     for (name, file) in cases {
@@ -139,8 +149,7 @@ fn main() {
         let best = (0..3).map(|_| ns_per_request(&policy)).fold(f64::INFINITY, f64::min);
         println!("{name:<32}{best:>14.1}");
     }
-    let file = format!("{BUCKETS}{ADMISSION}{LLM}{SEMANTIC}{LEVELS}{RERANK}{FEEDBACK}");
-    let policy: Policy = toml::from_str(&file).expect("the benchmark's own file");
+    let policy: Policy = toml::from_str(&all).expect("the benchmark's own file");
     println!("\n{:<32}{:>14}", "ticks of every module", "ns per tick");
     for (name, manual) in [("with commands", false), ("without commands", true)] {
         println!("{name:<32}{:>14.1}", ns_per_tick(&policy, manual));
@@ -165,12 +174,17 @@ fn ns_per_tick(policy: &Policy, manual: bool) -> f64 {
 }
 
 /// Each request arrives, waits while [`IN_FLIGHT`] / 2 others do, is served, makes a rerank and a model
-/// call, and leaves.
+/// call, goes to a provider where the policy has some, and leaves.
 fn ns_per_request(policy: &Policy) -> f64 {
     let mut governor = Governor::new(policy).expect("the benchmark's own values");
     let mut signals = Signals::new(&policy.signals);
-    let reading = Reading::new(Moment(0)).with(SignalKind::Vram, 0.8).with(SignalKind::ErrorRate, 0.01);
+    let reading = Reading::new(Moment(0))
+        .with(SignalKind::Vram, 0.8)
+        .with(SignalKind::ErrorRate, 0.01)
+        .with(SignalKind::LlmQueue, 1.0)
+        .with(SignalKind::ArrivalRate, 100.0);
     signals.deliver(Moment(0), &reading);
+    let providers = policy.fallback.providers.is_some();
     let started = Instant::now();
     for n in 0..REQUESTS {
         let now = Moment(n * 1000);
@@ -221,6 +235,9 @@ fn ns_per_request(policy: &Policy) -> f64 {
                 };
                 governor.ended(now, &end);
             }
+        }
+        if providers && let Route::Use { provider, .. } = black_box(governor.route(now, served, 3)) {
+            black_box(governor.provider_ended(now, served, provider, ProviderEnd::Ok, 1_000_000));
         }
         governor.left(now, served, &End::GONE);
         black_box(governor.woken());

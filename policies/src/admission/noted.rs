@@ -1,4 +1,4 @@
-//! What a module noted about each attempt that it let in, to settle when the attempt or the call ends:
+//! What a module noted about each attempt that it deals with, to settle when the attempt or the call ends:
 //! an array indexed by the low 32 bits of the ticket, as the governor's own.
 
 use crate::Ticket;
@@ -25,6 +25,12 @@ impl<T: Copy> Noted<T> {
             self.slots.resize(index + 1, None);
         }
         self.slots[index].replace((ticket, note)).map(|(_, note)| note)
+    }
+
+    /// The note on an attempt.
+    #[inline]
+    pub(crate) fn get(&self, ticket: Ticket) -> Option<T> {
+        self.slots.get(ticket.slot())?.filter(|(of, _)| *of == ticket).map(|(_, note)| note)
     }
 
     /// The note on an attempt, which is then forgotten.

@@ -15,12 +15,11 @@
 //! more when its rest is over: such a call cost nobody anything. All else counts as asked.
 
 use super::breaker::{Breaker, Ready};
-use crate::admission::Refusal;
+use crate::admission::{Refusal, noted::Noted};
 use crate::moment::{nanos, seconds};
 use crate::{Moment, Reason, Ticket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Most providers of one list: a bit each in an attempt's set of those that it has asked.
 pub const MOST_PROVIDERS: u8 = 64;
@@ -196,7 +195,7 @@ pub(crate) struct State {
     /// The list is walked beyond its first provider.
     fails_over: bool,
     breakers: Vec<Breaker>,
-    walks: BTreeMap<Ticket, Walk>,
+    walks: Noted<Walk>,
 }
 
 /// What became of a question for a route, with what was compared.
@@ -211,7 +210,7 @@ impl State {
             parameters: parameters.cloned().unwrap_or_else(Providers::none),
             fails_over: parameters.is_some(),
             breakers: Vec::new(),
-            walks: BTreeMap::new(),
+            walks: Noted::default(),
         }
     }
 
@@ -235,7 +234,7 @@ impl State {
             self.breakers.resize(usize::from(count), Breaker::default());
         }
         let probes = self.parameters.probes;
-        let mut walk = self.walks.get(&ticket).copied().unwrap_or_default();
+        let mut walk = self.walks.get(ticket).unwrap_or_default();
         if now < walk.not_before {
             return Routed { route: Route::Wait { at_most_ns: walk.not_before.since(now) }, compared: None };
         }
@@ -284,7 +283,7 @@ impl State {
                     let refusal = Refusal::new(Reason::ProvidersWaitExpired, waited_s, waited_s);
                     return self.give_up(now, ticket, &walk, first, last_resort, refusal);
                 }
-                self.walks.insert(ticket, walk);
+                self.walks.put(ticket, walk);
                 Routed { route: Route::Wait { at_most_ns: until.since(now) }, compared: Some(all_open) }
             }
         }
@@ -312,7 +311,7 @@ impl State {
         walk.calls = walk.calls.saturating_add(1);
         walk.at_last += 1;
         walk.asked |= 1 << provider;
-        self.walks.insert(ticket, walk);
+        self.walks.put(ticket, walk);
         if provider == 0 {
             return Routed { route: Route::Use { provider, why: Reason::Normal }, compared: None };
         }
@@ -330,7 +329,7 @@ impl State {
         last_resort: bool,
         refusal: Refusal,
     ) -> Routed {
-        self.walks.remove(&ticket);
+        self.walks.take(ticket);
         let opens = match first {
             Some(Ready::At(at)) => Some(at),
             _ => None,
@@ -356,7 +355,7 @@ impl State {
         latency_ns: u64,
     ) -> bool {
         let Some(breaker) = self.breakers.get_mut(usize::from(provider)) else { return false };
-        let mut walk = self.walks.get(&ticket).copied().unwrap_or_default();
+        let mut walk = self.walks.get(ticket).unwrap_or_default();
         let parameters = &self.parameters;
         let slow = parameters.slow_above_s.is_some_and(|limit_s| latency_ns > nanos(limit_s));
         let failed = match end {
@@ -376,7 +375,7 @@ impl State {
         let news = breaker.learn(now, parameters, probe, failed);
         match end {
             ProviderEnd::Ok | ProviderEnd::Gone => {
-                self.walks.remove(&ticket);
+                self.walks.take(ticket);
             }
             _ => {
                 let rests = breaker.ready(now, parameters.probes) != Ready::Now;
@@ -389,7 +388,7 @@ impl State {
                 if refused && rests && parameters.when_all_open == WhenAllOpen::Wait {
                     walk.asked &= !(1 << provider);
                 }
-                self.walks.insert(ticket, walk);
+                self.walks.put(ticket, walk);
             }
         }
         news
@@ -397,10 +396,7 @@ impl State {
 
     /// The attempt is over: if it was probing, another may.
     pub(crate) fn left(&mut self, ticket: Ticket) {
-        if self.walks.is_empty() {
-            return;
-        }
-        if let Some(Walk { probes: true, last: Some(provider), .. }) = self.walks.remove(&ticket)
+        if let Some(Walk { probes: true, last: Some(provider), .. }) = self.walks.take(ticket)
             && let Some(breaker) = self.breakers.get_mut(usize::from(provider))
         {
             breaker.probe_gone();
