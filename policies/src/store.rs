@@ -107,9 +107,10 @@ impl Store {
         let names = || policy.admission.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         match policy.admission.get(&self.module) {
             None => wrong(format!("a module of admission, which has: {}", names())),
-            Some(module) if rate_per_s(module).is_none() => {
-                wrong("a module of kind fixed_rate, token_bucket or weighted_bucket".to_owned())
-            }
+            Some(module) if rate_per_s(module).is_none() => wrong(
+                "a module of kind fixed_rate (with one limit for all), token_bucket or weighted_bucket"
+                    .to_owned(),
+            ),
             Some(module) if module.place() != crate::Site::Front => wrong("a module at the front".to_owned()),
             Some(_) => Ok(()),
         }
@@ -119,7 +120,9 @@ impl Store {
 /// The rate of a module, per second; `None`: it has none that could be shared.
 fn rate_per_s(module: &Admission) -> Option<f64> {
     match module {
-        Admission::FixedRate(fixed) => Some(f64::from(fixed.limit) / fixed.window_s),
+        Admission::FixedRate(fixed) if fixed.limits.is_empty() => {
+            Some(f64::from(fixed.limit) / fixed.window_s)
+        }
         Admission::TokenBucket(bucket) => Some(bucket.rate_per_s),
         Admission::WeightedBucket(bucket) => Some(bucket.base_rate_per_s),
         _ => None,

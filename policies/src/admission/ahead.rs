@@ -26,7 +26,7 @@ pub(crate) struct Ahead {
     /// The present tick. It and all before it have come.
     now: u64,
     come: u32,
-    ahead: u32,
+    later: u32,
     ticks: Vec<u32>,
     sums: Vec<u32>,
 }
@@ -34,14 +34,14 @@ pub(crate) struct Ahead {
 impl Default for Ahead {
     fn default() -> Self {
         let [ticks, sums] = [TICKS, TICKS / SUMMED].map(|length| vec![0; length as usize]);
-        Self { now: 0, come: 0, ahead: 0, ticks, sums }
+        Self { now: 0, come: 0, later: 0, ticks, sums }
     }
 }
 
 impl Ahead {
     /// Whether nothing is counted.
     pub(crate) fn is_empty(&self) -> bool {
-        self.come == 0 && self.ahead == 0
+        self.come == 0 && self.later == 0
     }
 
     /// Lets time pass up to `now`; a moment before the present one changes nothing.
@@ -49,7 +49,7 @@ impl Ahead {
     pub(crate) fn pass(&mut self, now: Moment) {
         let now = now.0 >> TICK_BITS;
         while self.now < now {
-            if self.ahead == 0 {
+            if self.later == 0 {
                 self.now = now;
                 return;
             }
@@ -57,7 +57,7 @@ impl Ahead {
             let (tick, sum) = Self::places(self.now);
             let come = std::mem::take(&mut self.ticks[tick]);
             self.sums[sum] -= come;
-            self.ahead -= come;
+            self.later -= come;
             self.come += come;
         }
     }
@@ -72,7 +72,7 @@ impl Ahead {
             let (tick, sum) = Self::places(at);
             self.ticks[tick] += 1;
             self.sums[sum] += 1;
-            self.ahead += 1;
+            self.later += 1;
         }
         Tick(at)
     }
@@ -86,7 +86,7 @@ impl Ahead {
             let (tick, sum) = Self::places(at);
             self.ticks[tick] -= 1;
             self.sums[sum] -= 1;
-            self.ahead -= 1;
+            self.later -= 1;
         }
     }
 
@@ -157,7 +157,9 @@ mod tests {
                 let until = list.iter().filter(|(_, at)| tick(*at) <= tick(then)).count() - come;
                 prop_assert_eq!((ahead.come() as usize, ahead.until(Moment(then)) as usize), (come, until));
             }
-            list.into_iter().for_each(|(at, _)| ahead.take(at));
+            for (at, _) in list {
+                ahead.take(at);
+            }
             prop_assert!(ahead.is_empty());
         }
     }

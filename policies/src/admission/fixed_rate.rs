@@ -22,6 +22,11 @@ pub struct FixedRate {
     /// Requests per window.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub limit: u32,
+    /// With `key = "endpoint"`: the limits of the endpoints, in their order. One beyond the list has
+    /// `limit`.
+    #[serde(default)]
+    #[schemars(inner(range(min = 0, max = 1_000_000_000)))]
+    pub limits: Vec<u32>,
     /// Length of a window, in seconds.
     #[serde(default = "one_second")]
     #[schemars(range(min = 0.001, max = 86_400.0))]
@@ -33,9 +38,15 @@ fn one_second() -> f64 {
 }
 
 impl FixedRate {
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "every module has this check")]
-    pub(crate) fn check(&self, _path: &str) -> Result<(), PolicyError> {
-        Ok(())
+    pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
+        if self.limits.is_empty() || self.key == Key::Endpoint {
+            return Ok(());
+        }
+        Err(PolicyError::NotAllowed {
+            path: format!("{path}.limits"),
+            found: format!("{} limits", self.limits.len()),
+            allowed: "none, unless the key is `endpoint`".to_owned(),
+        })
     }
 }
 
@@ -43,6 +54,7 @@ impl FixedRate {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     limit: u32,
+    limits: Vec<u32>,
     window_ns: u64,
     counts: Keyed<Count>,
 }
@@ -58,7 +70,8 @@ impl Limiter for State {
 
     fn new(parameters: &FixedRate) -> Self {
         let counts = Keyed::new(parameters.key);
-        Self { limit: parameters.limit, window_ns: nanos(parameters.window_s).max(1), counts }
+        let window_ns = nanos(parameters.window_s).max(1);
+        Self { limit: parameters.limit, limits: parameters.limits.clone(), window_ns, counts }
     }
 
     fn adopt(&mut self, _: Moment, parameters: &FixedRate) {
@@ -70,17 +83,18 @@ impl Limiter for State {
 
     #[inline]
     fn ask(&mut self, now: Moment, key: u64, _: &RequestView, _: &Signals) -> Verdict {
+        let limit = self.limits.get(key as usize).copied().unwrap_or(self.limit);
         let window = now.0 / self.window_ns;
         let count = self.counts.entry(key, Count::default, |count| count.window != window);
         if count.window != window {
             *count = Count { window, admitted: 0 };
         }
-        if count.admitted < self.limit {
+        if count.admitted < limit {
             count.admitted += 1;
             return Verdict::Pass;
         }
         let rest_ns = self.window_ns - now.0 % self.window_ns;
-        let refusal = Refusal::new(Reason::FixedRateSpent, f64::from(count.admitted), f64::from(self.limit));
+        let refusal = Refusal::new(Reason::FixedRateSpent, f64::from(count.admitted), f64::from(limit));
         Verdict::Refuse(refusal.retry_after(rest_ns))
     }
 }
@@ -94,7 +108,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn state(limit: u32, window_s: f64, key: Key) -> State {
-        State::new(&FixedRate { place: Site::Front, key, limit, window_s })
+        State::new(&FixedRate { place: Site::Front, key, limit, limits: Vec::new(), window_s })
     }
 
     #[test]
@@ -118,9 +132,30 @@ mod tests {
             assert_eq!(state.ask(Moment(0), user, &RequestView::new(Ticket(0)), &signals), Verdict::Pass);
             assert_ne!(state.ask(Moment(1), user, &RequestView::new(Ticket(0)), &signals), Verdict::Pass);
         }
-        state.adopt(Moment(2), &FixedRate { place: Site::Front, key: Key::User, limit: 2, window_s: 60.0 });
+        state.adopt(
+            Moment(2),
+            &FixedRate { place: Site::Front, key: Key::User, limit: 2, limits: Vec::new(), window_s: 60.0 },
+        );
         assert_eq!(state.ask(Moment(2), 1, &RequestView::new(Ticket(0)), &signals), Verdict::Pass);
         assert_ne!(state.ask(Moment(3), 1, &RequestView::new(Ticket(0)), &signals), Verdict::Pass);
+    }
+
+    #[test]
+    fn endpoints_may_have_limits_of_their_own() {
+        let (place, key, limits) = (Site::Front, Key::Endpoint, vec![1, 0]);
+        let parameters = FixedRate { place, key, limit: 3, limits, window_s: 1.0 };
+        parameters.check("admission.entry").unwrap();
+        let mut state = State::new(&parameters);
+        let signals = Signals::default();
+        let admitted = |endpoint: u64, state: &mut State| {
+            let ask = |_: &i32| {
+                state.ask(Moment(0), endpoint, &RequestView::new(Ticket(0)), &signals) == Verdict::Pass
+            };
+            (0..9).filter(ask).count()
+        };
+        assert_eq!([0, 1, 2].map(|endpoint| admitted(endpoint, &mut state)), [1, 0, 3]);
+        let global = FixedRate { key: Key::Global, ..parameters };
+        assert_eq!(global.check("admission.entry").unwrap_err().path(), "admission.entry.limits");
     }
 
     proptest! {
