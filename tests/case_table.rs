@@ -21,8 +21,8 @@ pub const PUBLISHED: &str = include_str!("data/published_cases.csv");
 /// The incidents, as they were handed over.
 pub const INCIDENTS: &str = include_str!("data/incidents.csv");
 
-/// Most cases that may be unmet.
-pub const MOST_UNMET: usize = 6;
+/// Most cases that may be unmet: as many as are, so that another one is noticed.
+pub const MOST_UNMET: usize = 4;
 
 /// Set to `1`, it makes the tests write their lines.
 const UPDATE: &str = "FOREBAY_UPDATE";
@@ -461,7 +461,7 @@ mod tests {
                 .collect();
             render(&rows.iter().map(|row| (id_of(row).unwrap(), row.as_str())).collect())
         };
-        assert!(after(unmet(MOST_UNMET + 1)).contains("7 cases are unmet"));
+        assert!(after(unmet(MOST_UNMET + 1)).contains("5 cases are unmet"));
         std::fs::write(&sheet.path, unmet(MOST_UNMET)).unwrap();
         assert_eq!(sheet.check(), Ok(()));
     }

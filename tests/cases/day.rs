@@ -1,6 +1,6 @@
 //! The HR assistant's day: H4, H6, H9, H10.
 
-use super::simulated::{metric, paired, percent, run};
+use super::simulated::{metric, near, paired, percent, run};
 use forebay_tests::case_table::{Shown, show};
 
 #[test]
@@ -47,8 +47,8 @@ fn h6_replicas_ahead_of_the_peak() {
 fn h9_a_candidate_beside_the_live_policy() {
     let [before, after] =
         ["right", "keyword_rule"].map(|variant| run("hr-day", &[&format!("variant={variant}")], 4));
-    // It changes nothing: every request ends as without it.
-    let alone = run("hr-day", &["variant=right"], 4);
+    // It changes nothing: every request ends as it does without a candidate.
+    let alone = run("hr-day", &["variant=alone"], 4);
     let digests = |runs: &[forebay_model::Replication]| runs.iter().map(|r| r.digest).collect::<Vec<_>>();
     assert_eq!(digests(&before), digests(&after));
     assert_eq!(digests(&before), digests(&alone));
@@ -62,7 +62,7 @@ fn h9_a_candidate_beside_the_live_policy() {
     show(
         "H9",
         &Shown::met(format!(
-            "{} -> {}; the live run is the same",
+            "{} -> {}; the live run is the one without it, by its digests",
             percent(&low(&before)),
             percent(&low(&after))
         )),
@@ -76,12 +76,11 @@ fn h10_what_governance_is_worth() {
     let payroll = [&before, &after].map(|runs| metric(runs, "class.payroll.error_rate"));
     let first = [&before, &after].map(|runs| metric(runs, "class.policy.ttft_mean_s").mean);
     let interview = [&before, &after].map(|runs| metric(runs, "class.interview.latency_mean_s").mean);
-    let near = |found: f64, published: f64| (found / published - 1.0).abs() <= 0.3;
-    assert!(near(payroll[0].mean, 0.05) && near(payroll[1].mean, 0.003), "{payroll:?}");
+    assert!(near(payroll[0].mean, 0.05, 0.3) && near(payroll[1].mean, 0.003, 0.3), "{payroll:?}");
     let falls = [first, interview].map(|[before, after]| 1.0 - after / before);
-    assert!(near(falls[0], 0.6), "{falls:?}");
+    assert!(near(falls[0], 0.6, 0.3), "{falls:?}");
     // The part that is not met: once it is, the case is.
-    assert!(falls[1] > 0.0 && !near(falls[1], 0.4), "{falls:?}");
+    assert!(falls[1] > 0.0 && !near(falls[1], 0.4, 0.3), "{falls:?}");
     show(
         "H10",
         &Shown::unmet(

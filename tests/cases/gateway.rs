@@ -72,24 +72,25 @@ limit = 10
 
 #[test]
 fn g4_entry_limits_of_the_groups() {
-    // A group is what stands behind one governor.
     let groups = [("chat", 5), ("inference", 10), ("light", 30)];
-    let mut admitted = Vec::new();
-    for (group, limit) in groups {
-        let file = format!("[admission.entry]\nkind = 'fixed_rate'\nlimit = {limit}\n");
-        let mut governor = governor(&file);
-        // Twice the largest limit in every second, evenly.
-        for second in 0..3 {
-            let at = |n: u32| Moment(second * S + u64::from(n) * 16 * MS);
-            let arrived = |n: u32| governor.arrived(at(n), &request(n), &Signals::default());
-            let answers: Vec<Arrival> = (0..60).map(arrived).collect();
-            let n = answers.iter().filter(|&&answer| answer == Arrival::Admit).count();
-            assert_eq!(n, limit, "{group} in second {second}");
-            let refused = |a: &Arrival| matches!(a, Arrival::Reject { why: Reason::FixedRateSpent, .. });
-            assert_eq!(answers.iter().filter(|a| refused(a)).count(), 60 - limit);
+    let file = "[admission.entry]\nkind = 'fixed_rate'\nkey = 'endpoint'\nlimit = 0\nlimits = [5, 10, 30]\n";
+    let mut governor = governor(file);
+    let mut admitted = [[0; 3]; 3];
+    // Twice the largest limit in every second and of every group, evenly and in turn.
+    for n in 0..180_u32 {
+        let (second, place) = (n as usize / 60, n % 60);
+        for group in 0..3_u16 {
+            let view = RequestView { endpoint: group, ..request(3 * n + u32::from(group)) };
+            let now = Moment(second as u64 * S + u64::from(place) * 16 * MS);
+            match governor.arrived(now, &view, &Signals::default()) {
+                Arrival::Admit => admitted[second][usize::from(group)] += 1,
+                Arrival::Reject { why: Reason::FixedRateSpent, .. } => {}
+                other => panic!("{other:?}"),
+            }
         }
-        admitted.push(format!("{group} {limit}"));
     }
+    assert_eq!(admitted, [groups.map(|(_, limit)| limit); 3]);
+    let admitted = groups.map(|(group, limit)| format!("{group} {limit}"));
     show("G4", &Shown::met(format!("of 60 per s in each group admitted: {} per s", admitted.join(", "))));
 }
 

@@ -1,9 +1,11 @@
 //! The incidents: each bundled scenario in its wrong and in its right variant, by the numbers of the file.
 
-use super::simulated::{ledger, metric, paired, percent, read, run, shown, values};
+use super::simulated::{
+    answered, finds, followed, ledger, metric, near, paired, percent, read, run, shown, values,
+};
 use forebay_model::Replication;
+use forebay_model::spans::How;
 use forebay_tests::case_table::{Shown, show_incident};
-use forebay_workbench::Workers;
 use forebay_workbench::findings::of_scenario;
 
 /// Both variants of an incident, the wrong one first.
@@ -14,10 +16,6 @@ fn both(scenario: &str, replications: u64) -> [Vec<Replication>; 2] {
 /// The only value of a metric.
 fn value(replications: &[Replication], name: &str) -> f64 {
     values(replications, name)[0]
-}
-
-fn answered(replications: &[Replication]) -> u64 {
-    ledger(replications).answered.total()
 }
 
 fn rejected(replications: &[Replication]) -> u64 {
@@ -43,40 +41,31 @@ fn n01_a_quota_that_is_charged_too_late() {
 
 #[test]
 fn n03_one_window_flag_for_two_counters() {
-    let [wrong, right] = both("incident-n03", 1);
-    let above = run("incident-n03", &["variant=above"], 1);
-    assert_eq!(rejected(&right), 0);
-    // Tokens answered in the minute that was running when the first was turned away, and for how long none
-    // was let in after it; points are a second apart, and every request of a second is alike.
-    let blocked = |replications: &[Replication], first: u64, then: u64| {
-        let points = &replications[0].timeline;
-        let at = points.iter().position(|point| point.rejected > 0).expect("one was turned away");
-        let minute = points[at].t_s - points[at].t_s % 60.0;
-        let tokens = |point: &forebay_model::timeline::Point| {
-            let size = if point.t_s <= 60.0 { first } else { then };
-            (point.offered - point.rejected) * size
-        };
-        let used: u64 = points[..=at].iter().filter(|point| point.t_s > minute).map(tokens).sum();
-        let mut longest_s = 0.0_f64;
-        let mut since = None;
-        for point in &points[at..] {
-            if point.offered == 0 {
-                break;
-            }
-            if point.rejected < point.offered {
-                since = None;
-            } else {
-                let from = *since.get_or_insert(point.t_s);
-                longest_s = longest_s.max(point.t_s - from);
-            }
-        }
-        (used, longest_s)
+    const MINUTE_NS: u64 = 60_000_000_000;
+    assert_eq!(rejected(&run("incident-n03", &[], 1)), 0);
+    // Tokens let in during the minute that was running when the first was turned away, and for how long none
+    // was let in after it, in seconds.
+    let blocked = |variant: &str| {
+        let requests = followed("incident-n03", &[&format!("variant={variant}")]);
+        let passed = |how: How| how == How::Answered;
+        let first = requests.iter().position(|r| !passed(r.outcome.how)).expect("one was turned away");
+        let at = requests[first].born_ns;
+        let minute = at - at % MINUTE_NS;
+        let used: u32 = requests[..first]
+            .iter()
+            .filter(|r| r.born_ns >= minute)
+            .map(|r| r.tokens_in + r.tokens_out)
+            .sum();
+        let next = requests[first..].iter().find(|r| passed(r.outcome.how));
+        let until = next.expect("one is let in again").born_ns;
+        (used, (until - at) as f64 / 1e9)
     };
-    let (used, locked_s) = blocked(&wrong, 600, 1533);
+    let (used, locked_s) = blocked("wrong");
     assert!((300_000..=350_000).contains(&used), "blocked at {used}");
     assert!((120.0..=300.0).contains(&locked_s), "locked for {locked_s} s");
-    let (used_above, locked_above_s) = blocked(&above, 2000, 2000);
-    assert!(used_above.abs_diff(500_000) <= 10_000, "blocked at {used_above}");
+    let (used_above, locked_above_s) = blocked("above");
+    // The next would have gone beyond.
+    assert!((498_001..=500_000).contains(&used_above), "blocked at {used_above}");
     assert!(locked_above_s <= 60.0, "locked for {locked_above_s} s");
     show_incident(
         "N03",
@@ -129,15 +118,27 @@ fn n07_thirty_clients_that_come_back_together() {
     // The quota is one per second.
     assert!(rate(&wrong).hi < 0.2, "{:?}", rate(&wrong));
     assert!(paired(&right, &wrong, "throughput_per_s").lo > 0.25);
-    let told = |replications: &[Replication]| {
+    // The most calls within a second, after the first half hour.
+    let peak = |variant: &str| {
+        let mut calls = std::collections::BTreeMap::new();
+        for request in followed("incident-n07", &[&format!("variant={variant}")]) {
+            for attempt in request.attempts.iter().filter(|attempt| attempt.sent_ns > 1_800_000_000_000) {
+                *calls.entry(attempt.sent_ns / 1_000_000_000).or_insert(0_u32) += 1;
+            }
+        }
+        calls.into_values().max().unwrap_or(0)
+    };
+    let peaks = ["wrong", "right"].map(peak);
+    assert!(peaks[0] >= 20 && 2 * peaks[1] < peaks[0], "{peaks:?}");
+    let told = |replications: &[Replication], peak: u32| {
         let attempts = metric(replications, "attempts_per_request");
         format!(
-            "{} answers per s of 1 allowed, {} attempts for each",
+            "{} answers per s of 1 allowed, {} attempts for each, at most {peak} in a second",
             shown(&rate(replications), 1.0),
             shown(&attempts, 1.0)
         )
     };
-    show_incident("N07", &Shown::met(told(&wrong)), &Shown::met(told(&right)));
+    show_incident("N07", &Shown::met(told(&wrong, peaks[0])), &Shown::met(told(&right, peaks[1])));
 }
 
 #[test]
@@ -169,6 +170,7 @@ fn n10_two_names_for_one_model() {
     let preempted = |replications: &[Replication]| value(replications, "preemptions");
     assert!(preempted(&wrong) > 100.0, "{}", preempted(&wrong));
     assert_eq!(preempted(&right), 0.0);
+    assert!(10 * answered(&wrong) < 3 * answered(&right), "{} {}", answered(&wrong), answered(&right));
     let told = |replications: &[Replication]| {
         format!("{} preemptions, {} answers", preempted(replications), answered(replications))
     };
@@ -181,19 +183,18 @@ fn n12_a_gate_on_a_queue_that_is_scraped_too_rarely() {
     let longest = |replications: &[Replication]| value(replications, "stage.llm.queue_max");
     assert!((100.0..1000.0).contains(&longest(&wrong)), "{}", longest(&wrong));
     assert!(longest(&right) <= 5.0, "{}", longest(&right));
-    let told = |replications: &[Replication]| format!("longest queue {}", longest(replications));
+    // The gate holds the queue, and the engine is not idle behind it.
+    let rate = |replications: &[Replication]| value(replications, "throughput_per_s");
+    assert!(near(rate(&right), 200.0, 0.05), "{}", rate(&right));
+    let told = |replications: &[Replication]| {
+        format!("longest queue {}, {:.0} per s of 200 served", longest(replications), rate(replications))
+    };
     show_incident("N12", &Shown::met(told(&wrong)), &Shown::met(told(&right)));
 }
 
 #[test]
 fn n15_a_gate_that_never_acts() {
-    let inert = |settings: &[&str]| {
-        let loaded = read("incident-n15", settings);
-        let run =
-            forebay_workbench::run(&loaded, &Workers::new(Some(1)).expect("one worker"), false, &|_, _| {});
-        let found = run.expect("it runs").summary.findings;
-        found.iter().any(|finding| finding.code == "gate.never_acts")
-    };
+    let inert = |settings: &[&str]| finds("incident-n15", settings, "gate.never_acts");
     let everyday = run("incident-n15", &["variant=everyday"], 1);
     let [wrong, right] = both("incident-n15", 1);
     assert_eq!(most_inside(&everyday, 0.0, 900.0), 7);
@@ -218,16 +219,26 @@ fn n17_a_low_band_that_starves() {
     let aging = run("incident-n17", &["variant=aging"], 4);
     let ended = |replications: &[Replication]| metric(replications, "class.low.requests");
     let longest = |replications: &[Replication]| metric(replications, "class.low.latency_max_s");
-    // Of some 570 questions next to none is answered in 1140 s; with a share of its own, all within seconds.
-    assert!(ended(&wrong).hi < 0.2 * ended(&right).lo, "{:?} {:?}", ended(&wrong), ended(&right));
+    // Of some 570 questions none is answered in 1140 s; with a share of its own, all within seconds.
+    assert!(ended(&wrong).hi < 0.02 * ended(&right).lo, "{:?} {:?}", ended(&wrong), ended(&right));
     assert!(longest(&right).hi < 10.0, "{:?}", longest(&right));
     assert!(longest(&aging).hi < 120.0 && ended(&aging).lo > 0.8 * ended(&right).lo);
+    // Without bound: four times as long, and four times as many wait.
+    let waiting = |seconds: &str| {
+        let replications = run("incident-n17", &["variant=wrong", &format!("run.duration_s={seconds}")], 4);
+        // The twenty of the high band are inside at any time.
+        ledger(&replications).in_flight_at_end as f64 / 4.0 - 20.0
+    };
+    let waiting = ["1200", "4800"].map(waiting);
+    assert!(near(waiting[0], 600.0, 0.1) && near(waiting[1], 2400.0, 0.1), "{waiting:?}");
     show_incident(
         "N17",
         &Shown::met(format!(
-            "{} of some {} answered",
+            "{} of some {} answered; {} wait after 1200 s, {} after 4800 s",
             shown(&ended(&wrong), 1.0),
-            shown(&ended(&right), 1.0)
+            shown(&ended(&right), 1.0),
+            waiting[0],
+            waiting[1]
         )),
         &Shown::met(format!(
             "longest answer {} s by weighted fair queueing, {} s by aging",
@@ -248,11 +259,12 @@ fn n19_a_least_latency_that_is_measured_under_load() {
         let (sum, n) = points.fold((0, 0), |(sum, n), point| (sum + point.in_system, n + 1));
         sum / n.max(1)
     };
-    let [climbed, flat] =
-        [&wrong, &right].map(|replications| [inside(replications, 0), inside(replications, 8)]);
-    assert!(climbed[0].abs_diff(46) <= 5 && climbed[1].abs_diff(272) <= 27, "{climbed:?}");
-    let all: Vec<u64> = (0..9).map(|minute| inside(&right, minute)).collect();
-    assert!(all.iter().all(|inside| inside.abs_diff(46) <= 6), "{all:?}");
+    let [climb, rest] = [&wrong, &right]
+        .map(|replications| (0..9).map(|minute| inside(replications, minute)).collect::<Vec<u64>>());
+    assert!(climb[0].abs_diff(46) <= 5 && climb[8].abs_diff(272) <= 27, "{climb:?}");
+    assert!(climb.is_sorted_by(|before, after| before < after), "{climb:?}");
+    assert!(rest.iter().all(|inside| inside.abs_diff(46) <= 6), "{rest:?}");
+    let [climbed, flat] = [[climb[0], climb[8]], [rest[0], rest[8]]];
     let told = |[first, last]: [u64; 2]| {
         format!("{first} inside before the first measurement, {last} after the eighth")
     };
@@ -311,24 +323,26 @@ fn n27_a_rerank_pool_of_one() {
             ];
             let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
             let p50_ms = 1000.0 * value(&run("incident-n27", &settings, 1), "latency_p50_s");
-            // 32 callers at a pool of one wait 105 s here; the published 57 s ended by a limit of the clients.
-            if (pool, callers) != (1, 32) {
-                assert!(
-                    (p50_ms / expected_ms - 1.0).abs() < 0.15,
-                    "pool {pool}, {callers} callers: {p50_ms} ms"
-                );
-            }
+            let within = near(p50_ms, expected_ms, 0.15);
+            // The cell that is not met: once it is, the incident is.
+            assert_eq!(within, (pool, callers) != (1, 32), "pool {pool}, {callers} callers: {p50_ms} ms");
             found.push(format!("{p50_ms:.0}"));
         }
         told.push(format!("pool of {pool}: {}", found.join(" / ")));
     }
     let right = run("incident-n27", &[], 1);
     let p95 = value(&right, "latency_p95_s");
-    assert!(p95 < 5.0, "{p95}");
+    let (lost, skipped) = (value(&right, "error_rate"), value(&right, "rerank_skipped_share"));
+    assert!(p95 < 5.0 && lost == 0.0 && skipped > 0.1, "{p95} {lost} {skipped}");
     show_incident(
         "N27",
-        &Shown::met(format!("p50 in ms at 1 / 8 / 32: {}", told.join("; "))),
-        &Shown::met(format!("p95 {p95:.2} s, the others are turned away at once")),
+        &Shown::unmet(
+            format!("p50 in ms at 1 / 8 / 32: {}", told.join("; ")),
+            "eight of nine within 15 %; the ninth, 32 callers at a pool of one, is the 32 calls of 3.3 s that stand \
+             in line, 105 s; the published 57 s are half of it, as if the clients had given up after a minute, which \
+             the report does not say",
+        ),
+        &Shown::met(format!("p95 {p95:.2} s, none fails, {:.0} % go on without reranking", 100.0 * skipped)),
     );
 }
 

@@ -1,6 +1,9 @@
 //! Limits of tokens, users and classes, asked of a governor alone: T1, T2, G3, H1, H2, H3, R6.
 
 use super::decide::{MS, S, governor, request};
+use super::simulated::{metric, paired, percent, run, shown};
+use forebay_engine::Interval;
+use forebay_model::Replication;
 use forebay_policies::{
     Arrival, End, Governor, Moment, Reading, Reason, RequestView, SignalKind, Signals, Ticket,
 };
@@ -155,10 +158,20 @@ fn h2_three_in_a_row_decay() {
     at_once(&mut governor, Moment(1000 * S), 2, 1000);
     let decayed = at_once(&mut governor, Moment(1001 * S), 2, 1000);
     assert_eq!(decayed, 400);
+    assert_eq!(at_once(&mut governor, Moment(1002 * S), 2, 1000), 400, "it stays so");
+    let mut whole = 0;
+    for tick in 0..4000_u64 {
+        let now = Moment(1003 * S + tick * S / 2000);
+        at_once(&mut governor, now, 0, 1);
+        let served = at_once(&mut governor, now, 2, 1);
+        whole += if tick >= 2000 { served } else { 0 };
+    }
+    assert!((495..=505).contains(&whole), "{whole}");
     show(
         "H2",
         &Shown::met(format!(
-            "{decayed} per s after three in a row, {admitted} in turn with another class (500)"
+            "{decayed} per s after three in a row, {whole} once another class is served in between; {admitted} in turn \
+             from the start"
         )),
     );
 }
@@ -178,8 +191,50 @@ fn h3_the_largest_step() {
     // The next step is not taken within 30 s of the last one.
     governor.set(Moment(1020 * S), "admission.classes.rate_per_s", 4000.0).expect("in range");
     assert_eq!(rate(&mut governor, 1021), 1500);
-    show("H3", &Shown::met("500 -> 1500 per s when 2000 is asked for; nothing more within 30 s"));
+    // What it prevents: a pool behind it that takes 1600 per second, and a rule that asks for 2000.
+    let refused = |r: &Replication| r.ledger.rejected.get("stage.pool.full").copied().unwrap_or(0) as f64;
+    let lost = |step: &str| {
+        let setting = format!("policy.admission.classes.largest_step={step}");
+        Interval::of(&run(POOL, &[&setting], 4).iter().map(refused).collect::<Vec<_>>(), 0.95)
+    };
+    let (free, held) = (lost("3"), lost("2"));
+    assert!(free.lo > 1000.0 && held.hi == 0.0, "{free:?} {held:?}");
+    show(
+        "H3",
+        &Shown::met(format!(
+            "500 -> 1500 per s when 2000 is asked for; nothing more within 30 s; a pool of 1600 per s behind it refuses \
+             none, {} with a step of 300 %",
+            shown(&free, 1.0)
+        )),
+    );
 }
+
+/// A crowd that grows tenfold, a rule that answers it with four times the rate, and a pool behind it.
+const POOL: &str = "
+name = 'pool'
+run = { duration_s = 40, drain_s = 10 }
+[workload.sources.crowd]
+kind = 'profile'
+points = [[0, 300], [20, 300], [20.1, 3000], [40, 3000]]
+[workload.classes.any]
+[endpoints.ask]
+l1 = ['pool']
+[stages.pool]
+kind = 'server'
+servers = 160
+service_s = 0.1
+max_queue = 200
+[policy.admission.classes]
+kind = 'priority_buckets'
+rate_per_s = 500
+burst_s = 0.05
+decay_after = 1000000
+[policy.feedback.control_center.open]
+when = [{ signal = 'arrival_rate', above = 1000 }]
+set = 'admission.classes.rate_per_s'
+to = 2000
+loop = 'limiter'
+";
 
 #[test]
 fn r6_top_k_by_rate() {
@@ -195,5 +250,38 @@ fn r6_top_k_by_rate() {
     assert!(found[..2].iter().all(documents(50)), "{found:?}");
     assert!(found[2..4].iter().all(documents(30)), "{found:?}");
     assert!(found[4..].iter().all(documents(15)), "{found:?}");
-    show("R6", &Shown::met("50 below 50 per s, 30 below 150, 15 above"));
+    // What it costs: recall of 98 % with 15 documents is an input, the answers that it spoils come out.
+    let full = run(RECALL, &["policy={}"], 8);
+    let fewer = run(RECALL, &[], 8);
+    let [whole, less] = [&full, &fewer].map(|replications| metric(replications, "right_share"));
+    let points = paired(&fewer, &full, "right_share");
+    assert!(points.contains(-0.02 * whole.mean) && points.half_width() < 0.004, "{points:?}");
+    show(
+        "R6",
+        &Shown::met(format!(
+            "50 below 50 per s, 30 below 150, 15 above; with a recall of 98 % at 15, right answers {} -> {}",
+            percent(&whole),
+            percent(&less)
+        )),
+    );
 }
+
+/// 200 questions per second, at which 15 documents are fetched.
+const RECALL: &str = "
+name = 'recall'
+run = { duration_s = 300, warmup_s = 20 }
+[workload.sources.crowd]
+kind = 'poisson'
+rate_per_s = 200
+[workload.classes.any]
+[endpoints.ask]
+l1 = ['retrieve']
+documents = 50
+[stages.retrieve]
+kind = 'vector_store'
+connections = 100
+base_s = 0.02
+[quality]
+recall_points = [[15, 0.98], [30, 1.0]]
+[policy.fallback.top_k]
+";

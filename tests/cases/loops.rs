@@ -20,7 +20,7 @@ fn c3_each_loop_runs_at_its_period() {
     let period_ns = governor.tick_period_ns().expect("there are loops");
     let mut signals = Signals::default();
     let mut ticked = Ticked::default();
-    let mut counts = [0_u32; 3];
+    let mut at: [Vec<u64>; 3] = Default::default();
     for tick in 1..=180 * S / period_ns {
         let now = Moment(tick * period_ns);
         signals.deliver(now, &Reading::new(now).with(SignalKind::Vram, 0.5));
@@ -28,13 +28,19 @@ fn c3_each_loop_runs_at_its_period() {
         governor.tick(now, &signals, &mut ticked);
         for command in &ticked.commands {
             let of = loops.iter().position(|name| command.parameter.contains(name));
-            counts[of.expect("one of the three")] += 1;
+            at[of.expect("one of the three")].push(now.0);
         }
     }
     assert_eq!(period_ns, 100 * MS);
+    for (times, period) in at.iter().zip([100 * MS, S, 60 * S]) {
+        assert!(times.windows(2).all(|pair| pair[1] - pair[0] == period), "every {period} ns");
+    }
     // The first run of a controller only starts the clock of its integral.
+    let counts = at.map(|times| times.len());
     assert_eq!(counts, [1799, 179, 2]);
     let [limiter, routing, weights] = counts.map(|commands| commands + 1);
-    let text = format!("runs in 180 s: limiter {limiter}, routing {routing}, priority weights {weights}");
+    let text = format!(
+        "runs in 180 s: limiter {limiter}, routing {routing}, priority weights {weights}, each at its period to the nanosecond"
+    );
     show("C3", &Shown::met(text));
 }

@@ -37,7 +37,8 @@ fn p1_the_next_provider_but_not_across_a_red_line() {
     assert!(right.contains(0.8), "{right:?}");
     // A red line: this class is for the main provider alone.
     let strict = ledger(&run(OUT, &["policy.fallback.class.s2.main_provider_only=true"], 1));
-    assert_eq!(strict.rejected.values().sum::<u64>(), strict.offered, "{strict:?}");
+    let unavailable = Reason::ClassMainProviderOnly.code();
+    assert_eq!(strict.rejected.get(unavailable), Some(&strict.offered), "{strict:?}");
     // So is one on levels: nothing rather than a poor answer.
     let file = "[queue]\nkind = 'fifo'\n[fallback]\nl2.vram_above = 0.85\nl3.vram_above = 0.92\n\
                 class.s2 = { min_level = 'l1', red_line = true }\n";

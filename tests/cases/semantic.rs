@@ -112,48 +112,57 @@ fn q2_routing_by_score() {
     );
 }
 
-#[test]
-fn q3_fairness_decay() {
-    // One user's questions of score 1 count 1, 0.7, 0.49, 0.343 and so on; those of others stand between
-    // them as their scores say. 0.7 itself is met from both sides: 0.72 goes before, 0.6 after.
-    let of = |slot: u32, user: u64, tier: u8, follow_up: bool, channel: Channel| RequestView {
-        urgent: true,
-        user,
-        tier,
-        follow_up,
-        channel,
-        ..request(slot)
-    };
-    let mut queue = governor(FILE);
-    let calm = loaded(0.5);
-    for slot in 0..3 {
-        queue_of(&mut queue, &of(slot, 7, 0, true, Channel::App), &calm);
-    }
-    for (slot, tier, follow_up, channel, score) in [
-        (3, 1, true, Channel::H5, 0.56),
-        (4, 0, false, Channel::MiniProgram, 0.6),
-        (5, 0, false, Channel::App, 0.72),
-    ] {
-        let view = of(slot, 100 + u64::from(slot), tier, follow_up, channel);
-        assert!((Semantic::default().score(&view) - score).abs() < 1e-12);
-        queue_of(&mut queue, &view, &calm);
-    }
-    let served = |queue: &mut Governor| match queue.next(Moment(S), &calm) {
+/// A question that scores 1 if it is urgent, else what its service keyword is worth.
+fn question(slot: u32, user: u64, urgent: bool) -> RequestView {
+    RequestView { urgent, service_keyword: !urgent, user, channel: Channel::MiniProgram, ..request(slot) }
+}
+
+fn served(queue: &mut Governor, now: Moment, calm: &Signals) -> usize {
+    match queue.next(now, calm) {
         Next::Serve(dispatch) => dispatch.ticket.slot(),
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn q3_fairness_decay() {
+    const TOLERANCE: f64 = 1e-12;
+    let calm = loaded(0.5);
+    let file = |worth: f64| {
+        format!(
+            "{FILE}high_at_least = 0.1\nstandard_at_least = 0.1\nparts = {{ urgent = 1, service_keyword = {worth:?}, top_tier = 1 }}\n"
+        )
     };
-    assert_eq!([(); 6].map(|()| served(&mut queue)), [0, 5, 1, 4, 3, 2]);
-    // After ten minutes without a question the user starts anew.
-    let later = Moment(1202 * S);
-    let fresh = of(8, 7, 0, true, Channel::App);
-    assert_eq!(queue.arrived(later, &of(9, 9, 0, false, Channel::App), &calm), Arrival::Queue { class: 0 });
-    assert_eq!(queue.arrived(later, &fresh, &calm), Arrival::Queue { class: 0 });
-    let Next::Serve(first) = queue.next(later, &calm) else { panic!("nobody is served") };
-    assert_eq!(first.ticket.slot(), 8);
+    // Where somebody else's question of this score is served among a user's four of score 1.
+    let place = |worth: f64| {
+        let mut queue = governor(&file(worth));
+        (0..4).for_each(|slot| assert_eq!(queue_of(&mut queue, &question(slot, 7, true), &calm), 0));
+        assert_eq!(queue_of(&mut queue, &question(9, 8, false), &calm), 0);
+        (0..5).position(|_| served(&mut queue, Moment(S), &calm) == 9).expect("all are served")
+    };
+    // The k-th question is met from both sides: what scores a little more goes before it, a little less after.
+    for k in 2..=4 {
+        let decayed = 0.7_f64.powi(k - 1);
+        let k = k as usize;
+        assert_eq!([place(decayed + TOLERANCE), place(decayed - TOLERANCE)], [k - 1, k], "question {k}");
+    }
+    // After ten minutes without a question the user starts anew; a second before that not yet.
+    let first = |later_s: u64| {
+        let mut queue = governor(&file(0.9));
+        queue_of(&mut queue, &question(0, 7, true), &calm);
+        assert_eq!(served(&mut queue, Moment(0), &calm), 0);
+        let later = Moment(later_s * S);
+        for view in [question(1, 7, true), question(9, 8, false)] {
+            assert_eq!(queue.arrived(later, &view, &calm), Arrival::Queue { class: 0 });
+        }
+        served(&mut queue, later, &calm)
+    };
+    assert_eq!([first(599), first(601)], [9, 1]);
     show(
         "Q3",
         &Shown::met(
-            "scores 1, 0.7, 0.49 of one user's three questions, by their places among 0.72, 0.6 and 0.56",
+            "0.7, 0.49 and 0.343 of one user's second to fourth question, by their places beside others' 1e-12 above \
+             and below; whole again 10 min later",
         ),
     );
 }

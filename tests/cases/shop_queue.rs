@@ -1,13 +1,9 @@
 //! The shop's semantic queue, on the bundled `shop-queue` with one set of parameters: Q4, Q5, Q6, F8, C5, C6.
 
-use super::simulated::{metric, paired, percent, run, shown};
+use super::simulated::{metric, near, paired, percent, run, shown};
 use forebay_engine::Interval;
 use forebay_model::Replication;
 use forebay_tests::case_table::{Shown, show};
-
-fn near(found: f64, published: f64, share: f64) -> bool {
-    (found / published - 1.0).abs() <= share
-}
 
 #[test]
 fn q4_high_value_users_first() {
@@ -21,9 +17,12 @@ fn q4_high_value_users_first() {
     for tier in ["member", "guest"] {
         let others = [of(&fifo, tier), of(&semantic, tier)];
         assert!(near(others[0].mean, 1.8, 0.25) && near(others[1].mean, 1.9, 0.25), "{others:?}");
+        // The same crowd waits longer, if only a little.
+        let longer = paired(&semantic, &fifo, &format!("tier.{tier}.ttft_mean_s"));
+        assert!(longer.lo > 0.0, "{tier}: {longer:?}");
         told.push(format!("{tier} {} -> {} s", shown(&others[0], 1.0), shown(&others[1], 1.0)));
     }
-    show("Q4", &Shown::met(told.join(", ")));
+    show("Q4", &Shown::met(format!("time to the first token: {}", told.join(", "))));
 }
 
 #[test]
@@ -55,7 +54,7 @@ fn q5_where_the_scoring_stands() {
 #[test]
 fn q6_the_weight_of_urgency() {
     let [four, six] = ["0.4", "0.6"].map(|weight| {
-        run("shop-queue", &["variant=after_sale", &format!("policy.queue.parts.urgent={weight}")], 8)
+        run("shop-queue", &["variant=after_sale", &format!("policy.queue.parts.urgent={weight}")], 32)
     });
     let gain = paired(&six, &four, "value");
     let share = |end: f64| end / metric(&four, "value").mean;

@@ -2,7 +2,9 @@
 
 use forebay_engine::Interval;
 use forebay_model::document::Setting;
-use forebay_model::{Ledger, Loaded, Replication, Trace, simulate};
+use forebay_model::spans::RequestSpans;
+use forebay_model::{Ledger, Loaded, Replication, Trace, simulate, simulate_with_spans};
+use forebay_workbench::Workers;
 use forebay_workbench::inputs::{open, open_text};
 use forebay_workbench::show::number;
 use rayon::prelude::*;
@@ -94,6 +96,11 @@ pub(crate) fn ledger(replications: &[Replication]) -> Ledger {
     sum
 }
 
+/// Requests that were answered, at whatever level.
+pub(crate) fn answered(replications: &[Replication]) -> u64 {
+    ledger(replications).answered.total()
+}
+
 /// Requests that were turned away for a reason.
 pub(crate) fn rejected(replications: &[Replication], reason: &str) -> u64 {
     ledger(replications).rejected.get(reason).copied().unwrap_or(0)
@@ -118,6 +125,27 @@ pub(crate) fn close(found: f64, expected: f64, tolerance: f64) -> f64 {
     let off = (found - expected).abs();
     assert!(off <= tolerance, "found {found}, expected {expected} within {tolerance}");
     off
+}
+
+/// Whether a number is within a share of what was published.
+pub(crate) fn near(found: f64, published: f64, share: f64) -> bool {
+    (found / published - 1.0).abs() <= share
+}
+
+/// All requests of the first replication of a scenario, each with what it met.
+pub(crate) fn followed(scenario: &str, settings: &[&str]) -> Vec<RequestSpans> {
+    let loaded = read(scenario, settings);
+    let followed = simulate_with_spans(&loaded, loaded.scenario.run.seed, 0, 100_000);
+    let (replication, requests) = followed.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(requests.len() as u64, replication.ledger.offered, "all are followed");
+    requests
+}
+
+/// Whether a run of a scenario has a finding of this code.
+pub(crate) fn finds(scenario: &str, settings: &[&str], code: &str) -> bool {
+    let workers = Workers::new(Some(1)).expect("one worker");
+    let run = forebay_workbench::run(&read(scenario, settings), &workers, false, &|_, _| {});
+    run.expect("it runs").summary.findings.iter().any(|finding| finding.code == code)
 }
 
 /// A deviation of exact arithmetic: rounding, or nothing.
