@@ -97,7 +97,6 @@ pub struct Governor {
     woken: VecDeque<(Ticket, Site)>,
     /// The newest comparison by [`Reason::index`].
     evidence: Vec<Option<explain::Evidence>>,
-    last: Reason,
     lost: Lost,
     loops: loops::Loops,
     store: Option<store::State>,
@@ -140,7 +139,6 @@ impl Governor {
             tickets: Tickets::default(),
             woken: VecDeque::new(),
             evidence: vec![None; Reason::COUNT],
-            last: Reason::Normal,
             lost: Lost::default(),
             loops: loops::Loops::new(policy),
             store: store::State::new(policy),
@@ -306,11 +304,14 @@ impl Governor {
         self.ladder.last()
     }
 
-    /// The share of its capacity, 0 to 1, that the emptiest bucket at the front holds now; `None`: there
-    /// is no bucket, or none was asked yet. Reading it changes nothing.
+    /// The share of its capacity, 0 to 1, that the emptiest bucket at the front holds now, over all nodes
+    /// where they share one; `None`: there is no bucket. Reading it changes nothing.
     pub fn token_balance(&self, now: Moment, signals: &Signals) -> Option<f64> {
         let front = &self.sites[Site::Front.index()];
-        let here = |unit: &u8| self.units.get(usize::from(*unit))?.state.balance(now, signals);
+        let here = |&unit: &u8| match self.store.as_ref().and_then(|store| store.nodes(unit)) {
+            Some(nodes) => nodes.iter().filter_map(|node| node.balance(now, signals)).reduce(f64::min),
+            None => self.units.get(usize::from(unit))?.state.balance(now, signals),
+        };
         front.prompt.iter().filter_map(here).reduce(f64::min)
     }
 
@@ -342,7 +343,7 @@ impl Governor {
         let policy = self.policy.with(path, value)?;
         if path.split('.').next() == Some("feedback") {
             policy.check()?;
-            self.loops.adopt(&policy);
+            self.loops.adopt(now, &policy);
         } else {
             policy.check_values()?;
         }

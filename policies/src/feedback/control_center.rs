@@ -40,11 +40,12 @@ impl Condition {
         Self { signal, above: None, below: Some(value) }
     }
 
-    /// The value that was found, if the condition holds.
-    pub(crate) fn holds(&self, signals: &Signals) -> Option<f64> {
-        let value = signals.get(self.signal)?;
-        let is_above = self.above.is_none_or(|above| value > above);
-        (is_above && self.below.is_none_or(|below| value < below)).then_some(value)
+    /// Whether the signal is known and within the bounds.
+    pub(crate) fn holds(&self, signals: &Signals) -> bool {
+        let within = |value| {
+            self.above.is_none_or(|above| value > above) && self.below.is_none_or(|below| value < below)
+        };
+        signals.get(self.signal).is_some_and(within)
     }
 
     /// What a value that holds was compared with.
@@ -147,7 +148,7 @@ impl State {
 
     /// Reads the signals: what the rule wants now.
     pub(crate) fn read(&mut self, now: Moment, signals: &Signals) {
-        let held = self.rule.when.iter().all(|condition| condition.holds(signals).is_some());
+        let held = self.rule.when.iter().all(|condition| condition.holds(signals));
         let first = self.rule.when.first();
         let found = first.and_then(|first| signals.get(first.signal)).unwrap_or_default();
         let threshold = first.map(Condition::threshold).unwrap_or_default();

@@ -151,6 +151,17 @@ fn c3_each_loop_runs_at_its_period() {
 }
 
 #[test]
+fn a_shortened_period_is_in_force_at_once() {
+    let mut bench = Bench::new(&rule("").replace("'limiter'", "'weights'"));
+    bench.show(0, SignalKind::QueueLength, 500.0);
+    bench.run(0..1000);
+    bench.governor.set(Moment(S), "feedback.loops.weights_s", 2.0).unwrap();
+    assert_eq!(bench.governor.tick_period_ns(), Some(2 * S));
+    bench.run(1000..5000);
+    assert_eq!(bench.given(), [(2000, 20.0)]);
+}
+
+#[test]
 fn c4_the_cooldown_holds_back_and_counts_once() {
     let mut bench = Bench::new(&rule("otherwise = 100\n"));
     bench.show(0, SignalKind::QueueLength, 500.0);
