@@ -313,3 +313,52 @@ fn a_later_gate_leaves_a_call_what_is_left_of_its_wait() {
     let out = ["all", "tenant"].map(|gate| governor.permits_out(gate, 0));
     assert_eq!(out, [Some(0), Some(0)]);
 }
+
+#[test]
+fn a_call_that_leaves_before_its_turn_leaves_nothing_behind() {
+    let mut governor = governor(
+        "[admission.pace]\nkind = 'paced'\nplace = 'llm_call'\nrate_per_s = 10\nwait_at_most_s = 1\n\
+         [admission.gate]\nkind = 'concurrency_gate'\nplace = 'llm_call'\nmax_at_once = 1\nwait_at_most_s = 1\n",
+    );
+    let signals = Signals::default();
+    let site = Site::LlmCall;
+    let call = |slot| call_of(slot, site);
+    for slot in 0..3 {
+        assert_eq!(governor.arrived(Moment(0), &request(slot), &signals), Arrival::Admit);
+    }
+    assert_eq!(governor.call(Moment(0), &call(0), &signals), Call::Proceed);
+    assert_eq!(governor.call(Moment(0), &call(1), &signals), Call::Wait { at_most_ns: 100 * MS });
+    assert_eq!(governor.call(Moment(0), &call(2), &signals), Call::Wait { at_most_ns: 200 * MS });
+    governor.left(Moment(50 * MS), ticket(1), &End::GONE);
+    let early = governor.waited(Moment(200 * MS - 1), ticket(2), site);
+    assert_eq!(early, Call::Wait { at_most_ns: 1 });
+    // Its turn has come, but the gate is full: it waits there, and has the permit when it comes back.
+    let at_the_gate = governor.waited(Moment(200 * MS), ticket(2), site);
+    assert_eq!(at_the_gate, Call::Wait { at_most_ns: S });
+    governor.left(Moment(300 * MS), ticket(0), &End::GONE);
+    assert_eq!(governor.woken(), Some((ticket(2), site)));
+    governor.left(Moment(400 * MS), ticket(2), &End::GONE);
+    assert_eq!((governor.permits_out("gate", 0), governor.woken()), (Some(0), None));
+}
+
+#[test]
+fn the_token_balance_is_that_of_the_emptiest_bucket_at_the_front() {
+    let signals = Signals::default();
+    assert_eq!(self::governor("").token_balance(Moment(0), &signals), None);
+    let mut governor = self::governor(
+        "[admission.bucket]\nkind = 'token_bucket'\nrate_per_s = 1\nburst = 10\n\
+         [admission.weight]\nkind = 'weighted_bucket'\nbase_rate_per_s = 1\n\
+         [admission.calls]\nkind = 'token_bucket'\nplace = 'llm_call'\nrate_per_s = 0\nburst = 1\n",
+    );
+    assert_eq!(governor.token_balance(Moment(0), &signals), Some(1.0));
+    // Half a token of one in the second bucket, one of ten in the first.
+    assert_eq!(governor.arrived(Moment(0), &request(0), &signals), Arrival::Admit);
+    assert_eq!(governor.token_balance(Moment(0), &signals), Some(0.5));
+    let before = serde_json::to_string(&governor).expect("a governor is plain data");
+    assert_eq!(governor.token_balance(Moment(S / 4), &signals), Some(0.75));
+    assert_eq!(governor.token_balance(Moment(S / 2), &signals), Some(0.95));
+    assert_eq!(serde_json::to_string(&governor).expect("a governor is plain data"), before);
+    // The second takes the other half.
+    assert_eq!(governor.arrived(Moment(0), &request(1), &signals), Arrival::Admit);
+    assert_eq!(governor.token_balance(Moment(0), &signals), Some(0.0));
+}
