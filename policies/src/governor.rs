@@ -13,6 +13,7 @@
 //! - Every call that proceeds ends with one [`Governor::ended`], or with the attempt's `left`.
 //! - A held call ([`crate::Call::Wait`]) either is named by [`Governor::woken`] or, when its time is up, is asked
 //!   about with [`Governor::waited`].
+//! - [`Governor::tick`] is called as often as [`Governor::tick_period_ns`] says.
 //!
 //! The state is plain data: a governor that is saved and restored goes on as if nothing had happened.
 
@@ -41,8 +42,6 @@ use tickets::{Slot, Standing, Tickets};
 
 /// Most admission modules: a bit each in an attempt's set of permits, and a few for other gates.
 pub const MOST_ADMISSION_MODULES: usize = 32;
-/// Not a module: what a call waits at that is held back until its turn.
-const UNIT_TURN: u8 = 57;
 /// The number of documents, where modules are told apart by a number.
 const UNIT_TOP_K: u8 = 58;
 /// The cache as last resort, likewise.
@@ -253,7 +252,7 @@ impl Governor {
     pub fn left(&mut self, now: Moment, ticket: Ticket, end: &End) {
         let Some(Slot { standing, held, request, .. }) = self.tickets.leave(ticket) else { return };
         match standing {
-            Standing::Free | Standing::Granted { .. } => {}
+            Standing::Free | Standing::Turn { .. } | Standing::Granted { .. } => {}
             Standing::Queued(place) => {
                 if let Some(queue) = &mut self.queue {
                     queue.remove(place);

@@ -17,7 +17,7 @@
 //! within one period and owes it the next; but it would need each limiter to tell what it spent, and the
 //! two settings above bound it from both sides.
 
-use crate::admission::{self, Admission, Refusal};
+use crate::admission::{self, Admission, Refusal, keyed::Spread};
 use crate::moment::nanos;
 use crate::{Moment, Policy, PolicyError, Reason, Ticket};
 use schemars::JsonSchema;
@@ -101,8 +101,7 @@ pub struct FallbackUses {
 impl Store {
     pub(crate) fn check(&self, path: &str, policy: &Policy) -> Result<(), PolicyError> {
         let wrong = |allowed: String| {
-            let (path, found) = (format!("{path}.module"), format!("`{}`", self.module));
-            Err(PolicyError::NotAllowed { path, found, allowed })
+            Err(PolicyError::not_allowed(format!("{path}.module"), format!("`{}`", self.module), allowed))
         };
         let names = || policy.admission.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         match policy.admission.get(&self.module) {
@@ -244,7 +243,7 @@ impl State {
         if unit != self.unit {
             return None;
         }
-        let index = spread(ticket.0) % self.nodes.len() as u64;
+        let index = Spread::of(ticket.0) % self.nodes.len() as u64;
         self.nodes.get_mut(index as usize)
     }
 
@@ -287,13 +286,6 @@ impl State {
     pub(crate) fn accepts_empty_rules(&self) -> bool {
         self.parameters.accept_empty_rules
     }
-}
-
-/// Spreads tickets evenly, however they follow one another.
-fn spread(ticket: u64) -> u64 {
-    let mixed = (ticket ^ (ticket >> 31)).wrapping_mul(0x7fb5_d329_728e_a185);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x81da_def4_bc2d_d44d);
-    mixed ^ (mixed >> 33)
 }
 
 #[cfg(test)]

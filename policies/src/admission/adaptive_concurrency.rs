@@ -63,8 +63,7 @@ fn a_thousand() -> u32 {
 impl AdaptiveConcurrency {
     pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
         let wrong = |name: &str, found: String, allowed: &str| {
-            let path = format!("{path}.{name}");
-            Err(PolicyError::NotAllowed { path, found, allowed: allowed.to_owned() })
+            Err(PolicyError::not_allowed(format!("{path}.{name}"), found, allowed))
         };
         if self.key == Key::User {
             return wrong("key", "user".to_owned(), "global, endpoint or tenant");

@@ -2,7 +2,8 @@
 //! each stands at one [`Site`] and counts per [`Key`].
 //!
 //! What a module took from a request that a later module turns away stays taken (a spent token is
-//! spent), except permits, which are given back at once.
+//! spent), except what it holds for it until its end, which comes back at once: permits, estimates that were
+//! reserved, places that were expected.
 //!
 //! A new module is one file beside this one, and its line in each of the two lists below.
 

@@ -3,8 +3,9 @@
 //! Exact: the moments of the last `limit` requests that were let in are kept, and a further one must
 //! come a whole window after the oldest of them. So no span of the window's length, wherever it starts,
 //! holds more. A counter per sub-window was rejected: a limit per user is small, so the moments take
-//! less room than the counters, and have no grain. Memory is 8 bytes for each request of the limit and each user of
-//! the last window, so the limit is at most 1000; a greater one is for `token_window` or `token_bucket`.
+//! less room than the counters, and have no grain. Memory is 8 bytes for each request of the limit and each
+//! user of the last window, so the limit is at most 1000; a greater one is for `token_window` or
+//! `token_bucket`.
 
 use super::rows::Rows;
 use super::{Key, Limiter, Refusal, Verdict, front};

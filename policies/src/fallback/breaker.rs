@@ -1,5 +1,7 @@
-//! A circuit breaker: it opens when a provider fails too often, lets nothing through for a while, and then
-//! a few calls as probes, whose good end closes it.
+//! A circuit breaker: it opens when a provider fails too often, lets nothing through for a while, and then a
+//! few calls as probes, whose good end closes it. Each time it begins to probe is a round of its own, so that
+//! the late end of an earlier round's probe is not taken for one of the present; a probe that is never heard
+//! of again makes room for another after a while.
 //!
 //! The share of failures is taken over a sliding window in ten parts, so that memory does not grow with the
 //! calls.

@@ -3,9 +3,9 @@
 //!
 //! Providers are asked in their order. One whose breaker is open is passed over; it opens when the share of
 //! failures in a window is too high, or after so many in a row, and after `cooldown_s` lets a few calls
-//! through as probes: their good end closes it, a bad one opens it again. An attempt asks each provider
-//! once, and an attempt that finds all of them resting fails, waits for the first, or takes the nearest
-//! cached answer.
+//! through as probes: their good end closes it, a bad one opens it again. An attempt asks each provider once
+//! (and again by its `retries`, or in a circle without `each_once`), and an attempt that finds all of them
+//! resting fails, waits for the first, or takes the nearest cached answer.
 //!
 //! What an attempt has tried is remembered here, by its ticket, rather than by the driver: retries,
 //! back-off and the bound on a wait need more than a set of providers, and a gateway should not keep the

@@ -55,11 +55,9 @@ impl Condition {
 
     pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
         match (self.above, self.below) {
-            (None, None) => Err(PolicyError::NotAllowed {
-                path: path.to_owned(),
-                found: "neither `above` nor `below`".to_owned(),
-                allowed: "at least one of them".to_owned(),
-            }),
+            (None, None) => {
+                Err(PolicyError::not_allowed(path, "neither `above` nor `below`", "at least one of them"))
+            }
             (Some(above), Some(below)) => PolicyError::ordered(path, ("above", above), ("below", below)),
             _ => Ok(()),
         }
@@ -94,11 +92,7 @@ pub struct Rule {
 impl Rule {
     pub(crate) fn check(&self, path: &str, policy: &Policy) -> Result<(), PolicyError> {
         if self.when.is_empty() {
-            return Err(PolicyError::NotAllowed {
-                path: format!("{path}.when"),
-                found: "no condition".to_owned(),
-                allowed: "at least one".to_owned(),
-            });
+            return Err(PolicyError::not_allowed(format!("{path}.when"), "no condition", "at least one"));
         }
         for (index, condition) in self.when.iter().enumerate() {
             condition.check(&format!("{path}.when.{index}"))?;

@@ -1,8 +1,8 @@
 //! Calls: limiters and gates at the point where a resource is used.
 //!
-//! A call passes the guard of the reranker, then the limiters of rates, then the gates, each in the
-//! order of the file. While it waits at a gate it keeps the permits it has; all calls take gates in one
-//! order, so none waits in a circle. An attempt makes one call at a time.
+//! A call passes the guard of the reranker, then the limiters of rates, which may hold it back until its
+//! turn, then the gates, each in the order of the file. While it waits at a gate it keeps the permits it has;
+//! all calls take gates in one order, so none waits in a circle. An attempt makes one call at a time.
 //!
 //! A call that comes to a full gate out of the line of an earlier one stands there for as long as a newcomer
 //! would, or for what is left of its wait at the earlier one if that is longer: the driver was told that
@@ -10,7 +10,7 @@
 //! waits. Turning it away at once was rejected: it has waited already, and others behind it have not.
 
 use super::tickets::Standing;
-use super::{Governor, UNIT_RERANK, UNIT_TURN};
+use super::{Governor, UNIT_RERANK};
 use crate::admission::{Refusal, Verdict};
 use crate::{Call, CallEnd, CallView, End, Moment, Reason, Signals, Site, Ticket};
 
@@ -60,7 +60,7 @@ impl Governor {
             && let Some(slot) = self.tickets.get_mut(ticket)
         {
             let deadline = now.after(turn_ns);
-            slot.standing = Standing::Waiting { gate: UNIT_TURN, site, position: 0, deadline };
+            slot.standing = Standing::Turn { site, deadline };
             return Call::Wait { at_most_ns: turn_ns };
         }
         self.go_on(now, ticket, site)
@@ -80,7 +80,9 @@ impl Governor {
         let slot = self.tickets.get_mut(ticket)?;
         match slot.standing {
             Standing::Free => None,
-            Standing::Waiting { deadline, .. } => Some(Call::Wait { at_most_ns: deadline.since(now) }),
+            Standing::Turn { deadline, .. } | Standing::Waiting { deadline, .. } => {
+                Some(Call::Wait { at_most_ns: deadline.since(now) })
+            }
             Standing::Granted { .. } => {
                 slot.standing = Standing::Free;
                 Some(Call::Proceed)
@@ -91,19 +93,22 @@ impl Governor {
 
     /// A held call's longest wait is over. Answers what to do with it: [`Call::Proceed`] when it was given
     /// its permit at this very moment, was held back until its turn, or does not wait at all;
-    /// [`Call::Wait`] when it stands at a later gate whose wait is not over. After [`Call::Skip`] and [`Call::Busy`], [`Governor::woken`] may have
-    /// calls to name.
+    /// [`Call::Wait`] when it stands at a later gate whose wait is not over. After [`Call::Skip`] and
+    /// [`Call::Busy`], [`Governor::woken`] may have calls to name.
     pub fn waited(&mut self, now: Moment, ticket: Ticket, site: Site) -> Call {
         let Some(slot) = self.tickets.get_mut(ticket) else { return Call::Proceed };
         match slot.standing {
-            Standing::Waiting { gate, site: at, position, deadline } if at == site => {
-                if now < deadline {
-                    return Call::Wait { at_most_ns: deadline.since(now) };
-                }
+            Standing::Turn { site: at, deadline } | Standing::Waiting { site: at, deadline, .. }
+                if at == site && now < deadline =>
+            {
+                Call::Wait { at_most_ns: deadline.since(now) }
+            }
+            Standing::Turn { site: at, .. } if at == site => {
                 slot.standing = Standing::Free;
-                if gate == UNIT_TURN {
-                    return self.go_on(now, ticket, site);
-                }
+                self.go_on(now, ticket, site)
+            }
+            Standing::Waiting { gate, site: at, position, .. } if at == site => {
+                slot.standing = Standing::Free;
                 let request = slot.request;
                 let key = self.key_at(gate, &request);
                 let Some(found) = self.gate(gate) else { return Call::Proceed };

@@ -62,8 +62,8 @@ impl Governor {
         self.evidence[why.index()] = Some(Evidence { unit, author: None, found, threshold, at: now });
     }
 
-    /// Notes the comparison behind what happened by the clock. `author`: the loop's rule that decided; absent:
-    /// the store.
+    /// Notes the comparison behind what happened by the clock. `author`: the loop's rule that decided;
+    /// absent: the store.
     pub(super) fn note_tick(&mut self, now: Moment, author: Option<Author>, compared: &Refusal) {
         let Refusal { why, found, threshold, .. } = *compared;
         self.evidence[why.index()] = Some(Evidence { unit: UNIT_STORE, author, found, threshold, at: now });

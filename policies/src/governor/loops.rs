@@ -96,8 +96,7 @@ impl Loops {
             .values()
             .map(|parameters| setpoint::State::new(parameters.clone(), actuator(&parameters.parameter)));
         let setpoints = setpoints.collect();
-        let sets = feedback.forecast.as_ref().and_then(|forecast| forecast.sets.as_ref());
-        let forecast = sets.map(|sets| actuator(&sets.parameter));
+        let forecast = feedback.forecast_sets().map(|sets| actuator(&sets.parameter));
         let alerts = feedback.alert_rules().into_iter().map(|(_, rule)| alerts::State::new(rule)).collect();
         let mut loops = Self {
             due: [None; 3],
@@ -119,11 +118,10 @@ impl Loops {
 
     /// Whether anything runs on this loop.
     fn runs(&self, which: Loop, feedback: &Feedback) -> bool {
-        let sets = feedback.forecast.as_ref().and_then(|forecast| forecast.sets.as_ref());
         self.rules.iter().any(|state| state.rule.on == which)
             || self.setpoints.iter().any(|state| state.parameters.on == which)
             || self.alerts.iter().any(|state| state.rule.on == which)
-            || sets.is_some_and(|sets| sets.on == which)
+            || feedback.forecast_sets().is_some_and(|sets| sets.on == which)
     }
 
     /// Takes changed numbers of the feedback itself over. A loop that has become faster does not wait for
@@ -206,10 +204,10 @@ impl Governor {
         [by_signals, loops, store].into_iter().flatten().min()
     }
 
-    /// Lets what has a clock of its own run: the ladder and the queue, which follow their signals also
-    /// while nothing arrives, the refreshes of the store, and the feedback loops. What it brought is added to `ticked`;
-    /// commands are in force. Then [`Governor::woken`] may have calls to name. A loop whose period is no
-    /// multiple of the shortest one runs at the first tick after it is due.
+    /// Lets what has a clock of its own run: the ladder and the queue, which follow their signals also while
+    /// nothing arrives, the refreshes of the store, and the feedback loops. What it brought is added to
+    /// `ticked`; commands are in force. Then [`Governor::woken`] may have calls to name. A loop whose period
+    /// is no multiple of the shortest one runs at the first tick after it is due.
     pub fn tick(&mut self, now: Moment, signals: &Signals, ticked: &mut Ticked) {
         self.read_ladder(now, signals);
         if let Some(queue) = &mut self.queue {

@@ -57,7 +57,7 @@ impl Bench {
     }
 
     fn rate(&self) -> f64 {
-        self.governor.policy().to_value().pointer("/admission/entry/rate_per_s").unwrap().as_f64().unwrap()
+        self.governor.policy().number(RATE).unwrap()
     }
 }
 
