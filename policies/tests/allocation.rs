@@ -1,22 +1,25 @@
-//! A governor allocates nothing in its steady state, with every module on.
+//! A governor allocates nothing in its steady state, with every module on and with every kind of queue.
 //!
 //! The traffic is the same every [`ROUND`] requests, with more users than the maps by key hold before
 //! they are swept, and with all that makes lists grow: queues that fill up, calls that wait and give up,
-//! failures, ticks. When some rounds have passed all lists have their size; what still changes from round
-//! to round is what the limits have learnt.
+//! failures, losses, ticks. After some slow rounds all lists have nearly their size; what still changes from
+//! round to round is what the limits have learnt. Then ten rounds in a row must pass without an allocation.
 //!
-//! A new module: add it to the policy of its family below.
+//! A new module: add it to the policy of its family below, and the reasons that it gives to [`SEEN`]. That
+//! none is missing is read from the schema.
 
 use allocation_counter::measure;
 use forebay_policies::{
-    Arrival, Call, CallEnd, CallView, End, Governor, Level, Moment, Next, Outcome, Policy, Reading,
-    RequestView, SignalKind, Signals, Site, Ticked, Ticket,
+    Admission, Arrival, Call, CallEnd, CallView, End, Governor, Level, Moment, Next, Notice, Outcome, Policy,
+    ProviderEnd, Queue, Reading, Reason, RequestView, Route, SignalKind, Signals, Site, Ticked, Ticket,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 const MS: u64 = 1_000_000;
 /// After so many requests the traffic begins anew.
 const ROUND: u64 = 10_000;
+/// Rounds in which every list is to grow.
+const WARM: u64 = 8;
 /// Attempts in flight at most.
 const SLOTS: u64 = 500;
 
@@ -29,8 +32,8 @@ const ADMISSION: &str = "
     [admission.bucket]
     kind = 'token_bucket'
     key = 'tenant'
-    rate_per_s = 150
-    burst = 50
+    rate_per_s = 90
+    burst = 20
     [admission.weight]
     kind = 'weighted_bucket'
     key = 'endpoint'
@@ -71,9 +74,9 @@ const ADMISSION: &str = "
     kind = 'adaptive_concurrency'
     key = 'endpoint'
     law = { kind = 'aimd', latency_above_s = 0.3, decrease = 0.95 }
-    initial = 60
-    least = 60
-    most = 70
+    initial = 20
+    least = 18
+    most = 25
     [admission.shed]
     kind = 'load_shed'
     key = 'user'
@@ -82,7 +85,7 @@ const ADMISSION: &str = "
     to = 1.0
     [admission.early]
     kind = 'early_rejection'
-    decode_at_once = 120
+    decode_at_once = 60
     prefill_ms_per_token = 0.1
     decode_ms_per_token = 1
     [admission.inside]
@@ -97,21 +100,28 @@ const ADMISSION: &str = "
     [admission.paced]
     kind = 'paced'
     place = 'llm_call'
-    rate_per_s = 900
+    rate_per_s = 350
     wait_at_most_s = 0.02
     [admission.llm]
     kind = 'concurrency_gate'
     place = 'llm_call'
-    max_at_once = 10
-    wait_at_most_s = 0.05
+    max_at_once = 3
+    wait_at_most_s = 0.03
+    [admission.backlog]
+    kind = 'backlog_gate'
+    place = 'llm_call'
+    below = 30
 ";
-const QUEUE: &str = "
-    [queue]
-    kind = 'strict_priority'
-    max_length = 50
-    max_wait_s = 0.5
-    aging_s = 0.2
-";
+/// Every kind of queue; that nobody may wait long is said for all.
+const QUEUES: [&str; 6] = [
+    "kind = 'fifo'\nmax_length = 35",
+    "kind = 'strict_priority'\nmax_length = 15\naging_s = 0.2",
+    "kind = 'lifo_under_overload'\nmax_length = 35\noverload_wait_s = 0.1",
+    "kind = 'earliest_deadline'\nmax_length = 35\ntarget_s = { s0 = 0.1, s1 = 0.1, s2 = 0.2, s3 = 0.5, s4 = 1 }",
+    "kind = 'weighted_fair'\nmax_length = 35\nby = 'user'\ncost = 'tokens'\nmax_length_of_flow = 3",
+    "kind = 'semantic'\nmax_length = 12\nmove_above = 0.9\naging_s = 0.2\ndecay_window_s = 1",
+];
+const LONGEST_WAIT: &str = "\nmax_wait_s = 0.3\n";
 const FALLBACK: &str = "
     [fallback]
     l2.vram_above = 0.85
@@ -124,6 +134,18 @@ const FALLBACK: &str = "
     degraded_s = 0.5
     p95_above_ms = 370
     wait_at_most_ms = 40
+    [fallback.providers]
+    window_s = 1
+    least_calls = 5
+    error_share_above = 0.3
+    cooldown_s = 0.2
+    probes = 2
+    retries = 1
+    backoff_s = 0.01
+    when_all_open = 'last_resort'
+    [fallback.cache_last_resort]
+    min_similarity = 0.8
+    [fallback.top_k]
     [signals.vram]
     filter = { kind = 'sliding_mean', window_s = 1 }
     [signals.llm_busy]
@@ -165,6 +187,42 @@ const FEEDBACK: &str = "
     loop = 'limiter'
 ";
 
+/// Reasons that the traffic must have met with every queue, or modules stood in the policy and did nothing.
+const SEEN: &[Reason] = &[
+    Reason::FixedRateSpent,
+    Reason::TokenBucketEmpty,
+    Reason::WeightedBucketEmpty,
+    Reason::TokenWindowSpent,
+    Reason::UserFrequencySpent,
+    Reason::PriorityBucketEmpty,
+    Reason::AdaptiveFull,
+    Reason::AdaptiveWaitExpired,
+    Reason::LoadShed,
+    Reason::EarlyRejection,
+    Reason::GateWaitExpired,
+    Reason::PacedTooEarly,
+    Reason::BacklogGateLong,
+    Reason::QueueFull,
+    Reason::QueueExpired,
+    Reason::L2Vram,
+    Reason::L3Vram,
+    Reason::ClassMinLevel,
+    Reason::ClassUnavailable,
+    Reason::RerankGuardBusy,
+    Reason::RerankGuardSlow,
+    Reason::RerankGuardWaitExpired,
+    Reason::ProvidersFailOver,
+    Reason::ProvidersAllOpen,
+    Reason::ProvidersExhausted,
+    Reason::CacheLastResort,
+    Reason::TopKRate,
+    Reason::StoreTimedOut,
+    Reason::StoreFixedRate,
+    Reason::StoreRulesKept,
+    Reason::ControlRule,
+    Reason::ControlCooldown,
+];
+
 /// What an attempt does next, in the order of the moments at which it does.
 #[derive(Clone, Copy)]
 enum Deed {
@@ -172,7 +230,15 @@ enum Deed {
     /// The wait for a permit or a turn is over.
     Waited(Site),
     Ended(Site),
+    /// The call at this provider has ended.
+    Provided(u8),
+    Route,
     Leave(Outcome),
+}
+
+fn policy(queue: &str) -> Policy {
+    let file = [ADMISSION, "[queue]\n", queue, LONGEST_WAIT, FALLBACK, FEEDBACK].concat();
+    toml::from_str(&file).expect("the test's own file")
 }
 
 /// A driver with a short memory: what comes next of each attempt stands in one of a few lists, each for
@@ -186,15 +252,29 @@ struct Driver {
     slots: Vec<Option<u64>>,
     due: [VecDeque<(Moment, Ticket, Deed)>; 4],
     served: u64,
+    /// To begin with all takes three times as long, classes and tenants come in long stretches, and nobody is
+    /// served in some of them, and then many at once: every line is then as long as it will ever be.
+    warming: bool,
 }
+
+/// What is lost and comes back, in turn.
+const NOTICES: [Notice; 8] = [
+    Notice::StoreLost,
+    Notice::RulesWiped,
+    Notice::StoreBack,
+    Notice::NodesDown,
+    Notice::RulesBack,
+    Notice::ForecastLost,
+    Notice::NodesUp,
+    Notice::ForecastBack,
+];
 
 /// The delays, in milliseconds.
 const DELAYS_MS: [u64; 4] = [5, 20, 50, 200];
 
 impl Driver {
-    fn new() -> Self {
-        let policy: Policy =
-            toml::from_str(&[ADMISSION, QUEUE, FALLBACK, FEEDBACK].concat()).expect("the test's own file");
+    fn new(queue: &str) -> Self {
+        let policy = policy(queue);
         Self {
             governor: Governor::new(&policy).expect("the test's own values"),
             signals: Signals::new(&policy.signals),
@@ -203,11 +283,16 @@ impl Driver {
             slots: vec![None; SLOTS as usize],
             due: std::array::from_fn(|_| VecDeque::with_capacity(4 * SLOTS as usize)),
             served: 0,
+            warming: true,
         }
     }
 
     fn later(&mut self, delay: usize, ticket: Ticket, deed: Deed) {
-        self.due[delay].push_back((self.now.after(DELAYS_MS[delay] * MS), ticket, deed));
+        self.due[delay].push_back((
+            self.now.after(if self.warming { 3 } else { 1 } * DELAYS_MS[delay] * MS),
+            ticket,
+            deed,
+        ));
     }
 
     /// The n-th request arrives, a millisecond after the last, and what is due by then is done first.
@@ -228,19 +313,36 @@ impl Driver {
             let reading = Reading::new(self.now)
                 .with(SignalKind::Vram, vram)
                 .with(SignalKind::LlmBusy, way)
+                .with(SignalKind::LlmQueue, 10.0 * way)
+                .with(SignalKind::ArrivalRate, 200.0 * way)
                 .with(SignalKind::QueueLength, self.governor.queued() as f64);
             self.signals.deliver(self.now, &reading);
             self.ticked.clear();
             self.governor.tick(self.now, &self.signals, &mut self.ticked);
         }
+        if n.is_multiple_of(ROUND / 20) {
+            self.governor.notice(self.now, NOTICES[(n / (ROUND / 20)) as usize % NOTICES.len()]);
+        }
+        while let Some((ticket, _)) = self.governor.expire(self.now) {
+            self.slots[ticket.slot()] = None;
+        }
         self.arrive(n);
-        // Served at a steady pace, slower than they come in the busy half of a round.
-        if n.is_multiple_of(2) || n % ROUND < ROUND / 2 {
+        // Served at a steady pace, far slower than they come in the first quarter of a round.
+        let at_this = n.is_multiple_of(16) || (n.is_multiple_of(2) && n % ROUND >= ROUND / 4);
+        if at_this && !self.pauses(n) {
             self.serve();
         }
-        while let Some((ticket, site)) = self.governor.woken() {
-            self.later(1, ticket, Deed::Ended(site));
+        if self.pauses(n) && n % 1000 == 999 {
+            (0..50).for_each(|_| self.serve());
         }
+        while let Some((ticket, site)) = self.governor.woken() {
+            self.answered(ticket, site, Call::Proceed);
+        }
+    }
+
+    /// Whether nobody is served for a while, so that the queue fills up with one class.
+    fn pauses(&self, n: u64) -> bool {
+        self.warming && (n / 1000).is_multiple_of(2)
     }
 
     fn arrive(&mut self, n: u64) {
@@ -250,9 +352,11 @@ impl Driver {
         }
         // Each number of the round is spread, so that users and classes do not go in step.
         let spread = (n % ROUND).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let class = if self.warming { n / 2000 } else { spread };
+        let tenant = if self.warming && n / 1000 % 4 == 2 { n / 4000 } else { spread };
         let request = RequestView {
-            class: (spread % 5) as u8,
-            tenant: (spread % 8) as u32,
+            class: (class % 5) as u8,
+            tenant: (tenant % 8) as u32,
             endpoint: (spread % 4) as u16,
             // Most come once in a round; a few come again and again.
             user: if spread.is_multiple_of(3) { spread % 50 } else { n % ROUND },
@@ -265,9 +369,12 @@ impl Driver {
             Arrival::Reject { .. } => {}
             Arrival::Queue { .. } => {
                 self.slots[slot as usize] = Some(n);
-                // One in twenty gives up while it waits.
-                if n.is_multiple_of(20) {
+                // One in twenty gives up while it waits; more of them leave more gaps in the lines.
+                if n.is_multiple_of(if self.warming { 2 } else { 20 }) {
                     self.later(1, request.ticket, Deed::Leave(Outcome::Gone));
+                }
+                if n.is_multiple_of(50) {
+                    self.governor.expected_wait(self.now, request.ticket);
                 }
             }
             Arrival::Admit | Arrival::Degrade { .. } => {
@@ -325,6 +432,23 @@ impl Driver {
                     }
                 }
             }
+            Deed::Provided(provider) => {
+                // Some fail everywhere, most nowhere; for half a second of each round all do.
+                let is_out = n % ROUND < ROUND / 20;
+                let fault = if is_out || n.is_multiple_of(10) { n % 3 } else { n + u64::from(provider) };
+                let end = match fault % 30 {
+                    0 => ProviderEnd::Failed,
+                    1 => ProviderEnd::RateLimited { retry_after_ns: Some(20 * MS) },
+                    2 => ProviderEnd::TimedOut,
+                    _ => ProviderEnd::Ok,
+                };
+                self.governor.provider_ended(self.now, ticket, provider, end, 20 * MS);
+                match end {
+                    ProviderEnd::Ok => self.later(0, ticket, Deed::Ended(Site::LlmCall)),
+                    _ => self.route(ticket),
+                }
+            }
+            Deed::Route => self.route(ticket),
             Deed::Leave(outcome) => {
                 let end = End { outcome, tokens: Some(900), latency_ns: (100 + 50 * odd) * MS };
                 self.governor.left(self.now, ticket, &end);
@@ -334,8 +458,27 @@ impl Driver {
         }
     }
 
+    fn route(&mut self, ticket: Ticket) {
+        match self.governor.route(self.now, ticket, 3) {
+            // One in a hundred leaves during the call, also where it is a probe.
+            Route::Use { .. } if ticket.slot() % 100 == 7 => {
+                self.later(0, ticket, Deed::Leave(Outcome::Gone))
+            }
+            Route::Use { provider, .. } => self.later(2, ticket, Deed::Provided(provider)),
+            Route::Wait { .. } => self.later(1, ticket, Deed::Route),
+            Route::Fail { .. } => self.later(0, ticket, Deed::Ended(Site::LlmCall)),
+            Route::LastResort { .. } => {
+                self.governor.last_resort(self.now, ticket, Some(0.9));
+                self.later(0, ticket, Deed::Ended(Site::LlmCall));
+            }
+        }
+    }
+
     fn answered(&mut self, ticket: Ticket, site: Site, answer: Call) {
         match answer {
+            Call::Proceed if site == Site::LlmCall => self.route(ticket),
+            // Some give up in the line.
+            Call::Wait { .. } if ticket.slot() % 40 == 3 => self.later(0, ticket, Deed::Leave(Outcome::Gone)),
             Call::Proceed => self.later(1, ticket, Deed::Ended(site)),
             // The longest wait of all; who is woken before is over by then or answers that it proceeds.
             Call::Wait { .. } => self.later(2, ticket, Deed::Waited(site)),
@@ -347,11 +490,42 @@ impl Driver {
 
 #[test]
 fn nothing_is_allocated_in_the_steady_state() {
-    let mut driver = Driver::new();
-    (0..10 * ROUND).for_each(|n| driver.step(n));
-    let served = driver.served;
-    let allocated = measure(|| (10 * ROUND..20 * ROUND).for_each(|n| driver.step(n)));
-    let served = driver.served - served;
-    assert!(served > 20_000, "only {served} of 100000 came through");
-    assert_eq!(allocated.count_total, 0, "{allocated:?}");
+    for queue in QUEUES {
+        let mut driver = Driver::new(queue);
+        (0..WARM * ROUND).for_each(|n| driver.step(n));
+        driver.warming = false;
+        let (mut quiet, mut rounds, served) = (0, 0, driver.served);
+        // A list that is longer than ever before grows once; what allocates by request or by tick would do so
+        // in every round.
+        while quiet < 10 && rounds < 60 {
+            let from = (WARM + rounds) * ROUND;
+            let allocated = measure(|| (from..from + ROUND).for_each(|n| driver.step(n)));
+            quiet = if allocated.count_total == 0 { quiet + 1 } else { 0 };
+            rounds += 1;
+        }
+        assert_eq!(quiet, 10, "{queue}: something is allocated in round after round");
+        let per_round = (driver.served - served) / rounds;
+        assert!(per_round > 1000, "{queue}: only {per_round} of {ROUND} came through");
+        let unseen: Vec<_> = SEEN.iter().filter(|&&why| driver.governor.explain(why).is_none()).collect();
+        assert!(unseen.is_empty(), "{queue}: {unseen:?}");
+    }
+}
+
+#[test]
+fn every_kind_of_module_and_queue_is_among_them() {
+    let kinds = |schema: &serde_json::Value| -> BTreeSet<String> {
+        let variants = schema["oneOf"].as_array().into_iter().flatten();
+        variants.filter_map(|kind| Some(kind["properties"]["kind"]["const"].as_str()?.to_owned())).collect()
+    };
+    let admission = kinds(&schemars::schema_for!(Admission).into());
+    let policy = serde_json::to_value(policy(QUEUES[0])).expect("a policy is plain data");
+    let here = policy["admission"].as_object().into_iter().flatten();
+    let here: BTreeSet<String> =
+        here.filter_map(|(_, module)| Some(module["kind"].as_str()?.to_owned())).collect();
+    assert_eq!(here, admission);
+    let here = QUEUES.iter().filter_map(|queue| Some(queue.split('\'').nth(1)?.to_owned()));
+    assert_eq!(here.collect::<BTreeSet<_>>(), kinds(&schemars::schema_for!(Queue).into()));
+    let fallback = policy["fallback"].as_object().into_iter().flatten();
+    let absent: Vec<_> = fallback.filter(|(_, part)| part.is_null()).map(|(name, _)| name).collect();
+    assert!(absent.is_empty(), "{absent:?}");
 }
