@@ -462,7 +462,7 @@ impl Driver {
         match self.governor.route(self.now, ticket, 3) {
             // One in a hundred leaves during the call, also where it is a probe.
             Route::Use { .. } if ticket.slot() % 100 == 7 => {
-                self.later(0, ticket, Deed::Leave(Outcome::Gone))
+                self.later(0, ticket, Deed::Leave(Outcome::Gone));
             }
             Route::Use { provider, .. } => self.later(2, ticket, Deed::Provided(provider)),
             Route::Wait { .. } => self.later(1, ticket, Deed::Route),
