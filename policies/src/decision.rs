@@ -1,6 +1,6 @@
-//! What a governor answers: on arrival, when a slot is free, at the point of a call, and on its own
-//! clock ticks. Every answer carries its [`Reason`], and outcome tables, traces and exported metrics
-//! use the same codes.
+//! What a governor answers: on arrival, when a slot is free, at the point of a call, and on its own clock
+//! ticks. Every answer but a plain "go on" or "wait" carries its [`Reason`], and outcome tables, traces and
+//! exported metrics use the same codes.
 
 use crate::{Level, Reason, Ticket};
 use serde::{Deserialize, Serialize};

@@ -13,6 +13,7 @@
 //! - Every call that proceeds ends with one [`Governor::ended`], or with the attempt's `left`.
 //! - A held call ([`crate::Call::Wait`]) either is named by [`Governor::woken`] or, when its time is up, is asked
 //!   about with [`Governor::waited`].
+//! - [`Governor::tick`] is called as often as [`Governor::tick_period_ns`] says.
 //!
 //! The state is plain data: a governor that is saved and restored goes on as if nothing had happened.
 
@@ -41,8 +42,6 @@ use tickets::{Slot, Standing, Tickets};
 
 /// Most admission modules: a bit each in an attempt's set of permits, and a few for other gates.
 pub const MOST_ADMISSION_MODULES: usize = 32;
-/// Not a module: what a call waits at that is held back until its turn.
-const UNIT_TURN: u8 = 57;
 /// The number of documents, where modules are told apart by a number.
 const UNIT_TOP_K: u8 = 58;
 /// The cache as last resort, likewise.
@@ -97,7 +96,6 @@ pub struct Governor {
     woken: VecDeque<(Ticket, Site)>,
     /// The newest comparison by [`Reason::index`].
     evidence: Vec<Option<explain::Evidence>>,
-    last: Reason,
     lost: Lost,
     loops: loops::Loops,
     store: Option<store::State>,
@@ -140,7 +138,6 @@ impl Governor {
             tickets: Tickets::default(),
             woken: VecDeque::new(),
             evidence: vec![None; Reason::COUNT],
-            last: Reason::Normal,
             lost: Lost::default(),
             loops: loops::Loops::new(policy),
             store: store::State::new(policy),
@@ -255,7 +252,7 @@ impl Governor {
     pub fn left(&mut self, now: Moment, ticket: Ticket, end: &End) {
         let Some(Slot { standing, held, request, .. }) = self.tickets.leave(ticket) else { return };
         match standing {
-            Standing::Free | Standing::Granted { .. } => {}
+            Standing::Free | Standing::Turn { .. } | Standing::Granted { .. } => {}
             Standing::Queued(place) => {
                 if let Some(queue) = &mut self.queue {
                     queue.remove(place);
@@ -306,11 +303,14 @@ impl Governor {
         self.ladder.last()
     }
 
-    /// The share of its capacity, 0 to 1, that the emptiest bucket at the front holds now; `None`: there
-    /// is no bucket, or none was asked yet. Reading it changes nothing.
+    /// The share of its capacity, 0 to 1, that the emptiest bucket at the front holds now, over all nodes
+    /// where they share one; `None`: there is no bucket. Reading it changes nothing.
     pub fn token_balance(&self, now: Moment, signals: &Signals) -> Option<f64> {
         let front = &self.sites[Site::Front.index()];
-        let here = |unit: &u8| self.units.get(usize::from(*unit))?.state.balance(now, signals);
+        let here = |&unit: &u8| match self.store.as_ref().and_then(|store| store.nodes(unit)) {
+            Some(nodes) => nodes.iter().filter_map(|node| node.balance(now, signals)).reduce(f64::min),
+            None => self.units.get(usize::from(unit))?.state.balance(now, signals),
+        };
         front.prompt.iter().filter_map(here).reduce(f64::min)
     }
 
@@ -342,7 +342,7 @@ impl Governor {
         let policy = self.policy.with(path, value)?;
         if path.split('.').next() == Some("feedback") {
             policy.check()?;
-            self.loops.adopt(&policy);
+            self.loops.adopt(now, &policy);
         } else {
             policy.check_values()?;
         }

@@ -58,4 +58,4 @@ pub use queueing::Queue;
 pub use reason::Reason;
 pub use signal::{Reading, SignalConfig, SignalKind, Signals};
 pub use store::{FallbackUses, Store};
-pub use view::{CallEnd, CallView, Channel, End, Level, Outcome, RequestView, Site, Ticket};
+pub use view::{CLASSES, CallEnd, CallView, Channel, Cost, End, Level, Outcome, RequestView, Site, Ticket};

@@ -40,11 +40,9 @@ impl Limits {
         match value {
             Value::Number(_) => in_range(schema, value, path),
             // A float that is no number has no JSON form and arrives here as null.
-            Value::Null if is_bounded(schema) && !allows_null(schema) => Err(PolicyError::NotAllowed {
-                path: path.clone(),
-                found: "not a number".to_owned(),
-                allowed: range(schema),
-            }),
+            Value::Null if is_bounded(schema) && !allows_null(schema) => {
+                Err(PolicyError::not_allowed(path.clone(), "not a number", range(schema)))
+            }
             Value::Object(members) => {
                 for (name, member) in members {
                     let here = schema.get("properties").and_then(|properties| properties.get(name));
@@ -111,7 +109,7 @@ fn in_range(schema: &Value, value: &Value, path: &str) -> Result<(), PolicyError
     {
         return Ok(());
     }
-    Err(PolicyError::NotAllowed { path: path.to_owned(), found: value.to_string(), allowed: range(schema) })
+    Err(PolicyError::not_allowed(path, value.to_string(), range(schema)))
 }
 
 #[cfg(test)]

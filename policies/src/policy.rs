@@ -68,16 +68,22 @@ impl PolicyError {
         }
     }
 
+    /// The value at `path` is not allowed.
+    pub(crate) fn not_allowed(
+        path: impl Into<String>,
+        found: impl Into<String>,
+        allowed: impl Into<String>,
+    ) -> Self {
+        Self::NotAllowed { path: path.into(), found: found.into(), allowed: allowed.into() }
+    }
+
     /// Demands that the first of two neighbours at `path` is not above the second.
     pub(crate) fn ordered(path: &str, low: (&str, f64), high: (&str, f64)) -> Result<(), Self> {
         if low.1 <= high.1 {
             return Ok(());
         }
-        Err(Self::NotAllowed {
-            path: format!("{path}.{}", low.0),
-            found: low.1.to_string(),
-            allowed: format!("at most {} ({})", high.1, high.0),
-        })
+        let allowed = format!("at most {} ({})", high.1, high.0);
+        Err(Self::not_allowed(format!("{path}.{}", low.0), low.1.to_string(), allowed))
     }
 }
 
@@ -96,18 +102,18 @@ impl Policy {
         static LIMITS: LazyLock<Limits> = LazyLock::new(|| Limits::of(&schemars::schema_for!(Policy).into()));
         LIMITS.check(&self.to_value())?;
         if self.admission.len() > MOST_ADMISSION_MODULES {
-            return Err(PolicyError::NotAllowed {
-                path: "admission".to_owned(),
-                found: format!("{} modules", self.admission.len()),
-                allowed: format!("at most {MOST_ADMISSION_MODULES}"),
-            });
+            return Err(PolicyError::not_allowed(
+                "admission",
+                format!("{} modules", self.admission.len()),
+                format!("at most {MOST_ADMISSION_MODULES}"),
+            ));
         }
         for (name, parameters) in &self.admission {
             let path = format!("admission.{name}");
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
             if name.is_empty() || !name.chars().all(plain) {
-                let allowed = "a name of letters, digits, `_` and `-`".to_owned();
-                return Err(PolicyError::NotAllowed { path, found: format!("`{name}`"), allowed });
+                let allowed = "a name of letters, digits, `_` and `-`";
+                return Err(PolicyError::not_allowed(path, format!("`{name}`"), allowed));
             }
             parameters.check(&path)?;
         }
@@ -137,16 +143,23 @@ impl Policy {
         // Fields of whole numbers read no fraction, fields of fractions read both.
         let whole = value.fract() == 0.0 && value.abs() < 9e15;
         *place = if whole { Value::from(value as i64) } else { Value::from(value) };
-        serde_json::from_value(tree).map_err(|error| PolicyError::NotAllowed {
-            path: path.to_owned(),
-            found: value.to_string(),
-            allowed: error.to_string(),
-        })
+        serde_json::from_value(tree)
+            .map_err(|error| PolicyError::not_allowed(path, value.to_string(), error.to_string()))
+    }
+
+    /// The number at `path`; `None`: there is none, or it is left open.
+    pub fn number(&self, path: &str) -> Option<f64> {
+        number_in(&self.to_value(), path)
     }
 
     pub(crate) fn to_value(&self) -> Value {
         serde_json::to_value(self).expect("the types of a policy have string keys and no failing serialiser")
     }
+}
+
+/// The number at `path` of a policy as a tree, for whoever reads several.
+pub(crate) fn number_in(tree: &Value, path: &str) -> Option<f64> {
+    path.split('.').try_fold(tree, |place, step| place.get(step)).and_then(Value::as_f64)
 }
 
 #[cfg(test)]

@@ -91,11 +91,6 @@ impl SignalKind {
     pub fn index(self) -> usize {
         self as usize
     }
-
-    /// The signal with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
 }
 
 /// One round of the driver's meters.
@@ -204,7 +199,6 @@ mod tests {
         let names: Vec<&str> = SignalKind::ALL.iter().map(|kind| kind.name()).collect();
         assert_eq!(table.as_object().unwrap().keys().collect::<Vec<_>>(), names);
         for kind in SignalKind::ALL {
-            assert_eq!(SignalKind::from_name(kind.name()), Some(kind));
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
     }

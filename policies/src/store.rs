@@ -17,7 +17,7 @@
 //! within one period and owes it the next; but it would need each limiter to tell what it spent, and the
 //! two settings above bound it from both sides.
 
-use crate::admission::{self, Admission};
+use crate::admission::{self, Admission, Refusal, keyed::Spread};
 use crate::moment::nanos;
 use crate::{Moment, Policy, PolicyError, Reason, Ticket};
 use schemars::JsonSchema;
@@ -101,8 +101,7 @@ pub struct FallbackUses {
 impl Store {
     pub(crate) fn check(&self, path: &str, policy: &Policy) -> Result<(), PolicyError> {
         let wrong = |allowed: String| {
-            let (path, found) = (format!("{path}.module"), format!("`{}`", self.module));
-            Err(PolicyError::NotAllowed { path, found, allowed })
+            Err(PolicyError::not_allowed(format!("{path}.module"), format!("`{}`", self.module), allowed))
         };
         let names = || policy.admission.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         match policy.admission.get(&self.module) {
@@ -129,12 +128,17 @@ fn rate_per_s(module: &Admission) -> Option<f64> {
     }
 }
 
-/// The same module with another rate, for one node that has this share of it and of what is kept for a
-/// burst.
-fn for_node(module: &Admission, rate_per_s: f64, share: f64) -> Admission {
+/// The same module with another rate, for the node with this index, which has one of `parts` equal parts of
+/// it and of what is kept for a burst. Of a limit in whole requests, what does not divide is dealt out to the
+/// first nodes, one each, so that the parts add up to it.
+fn for_node(module: &Admission, rate_per_s: f64, (index, parts): (u32, u32)) -> Admission {
     let mut module = module.clone();
+    let share = 1.0 / f64::from(parts);
     match &mut module {
-        Admission::FixedRate(fixed) => fixed.limit = (rate_per_s * share * fixed.window_s).round() as u32,
+        Admission::FixedRate(fixed) => {
+            let limit = (rate_per_s * fixed.window_s).round() as u32;
+            fixed.limit = limit / parts + u32::from(index < limit % parts);
+        }
         Admission::TokenBucket(bucket) => {
             bucket.rate_per_s = rate_per_s * share;
             bucket.burst = (bucket.burst * share).max(1.0);
@@ -161,21 +165,10 @@ pub(crate) struct State {
     told_per_s: f64,
     /// When the store last answered.
     answered: Moment,
-    /// When the nodes ask next.
-    due: Moment,
-}
-
-/// What a refresh brought.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Refresh {
-    NotDue,
-    Answered,
-    /// Nothing; the nodes use what the reason says.
-    Failed {
-        why: Reason,
-        age_s: f64,
-        keep_s: f64,
-    },
+    /// When the nodes last asked; `None`: they never did.
+    asked: Option<Moment>,
+    /// Whether they waited in vain then.
+    in_vain: bool,
 }
 
 impl State {
@@ -191,7 +184,8 @@ impl State {
             rate_per_s,
             told_per_s: rate_per_s,
             answered: Moment::ZERO,
-            due: Moment::ZERO,
+            asked: None,
+            in_vain: false,
             parameters,
         };
         state.deal(Moment::ZERO);
@@ -204,7 +198,7 @@ impl State {
         let Some(shared) = policy.admission.get(&parameters.module) else { return };
         let redeal = self.parameters.nodes != parameters.nodes
             || self.parameters.divided != parameters.divided
-            || for_node(&self.shared, 1.0, 1.0) != for_node(shared, 1.0, 1.0);
+            || for_node(&self.shared, 1.0, (0, 1)) != for_node(shared, 1.0, (0, 1));
         self.parameters = parameters.clone();
         self.shared = shared.clone();
         if redeal {
@@ -215,11 +209,15 @@ impl State {
     /// Hands the rate out to the nodes.
     fn deal(&mut self, now: Moment) {
         let Store { nodes, divided, .. } = self.parameters;
-        let share = if divided { 1.0 / f64::from(nodes) } else { 1.0 };
-        let local = for_node(&self.shared, self.rate_per_s, share);
         self.nodes.truncate(nodes as usize);
-        self.nodes.iter_mut().for_each(|node| node.adopt(now, &local));
-        self.nodes.resize_with(nodes as usize, || admission::State::new(&local));
+        for index in 0..nodes {
+            let part = if divided { (index, nodes) } else { (0, 1) };
+            let local = for_node(&self.shared, self.rate_per_s, part);
+            match self.nodes.get_mut(index as usize) {
+                Some(node) => node.adopt(now, &local),
+                None => self.nodes.push(admission::State::new(&local)),
+            }
+        }
     }
 
     fn use_rate(&mut self, now: Moment, rate_per_s: f64) {
@@ -229,13 +227,14 @@ impl State {
         }
     }
 
-    /// The rate that the nodes work with, all together, per second.
-    pub(crate) fn rate_per_s(&self) -> f64 {
-        self.rate_per_s
-    }
-
     pub(crate) fn period_ns(&self) -> u64 {
         nanos(self.parameters.sync_period_s)
+    }
+
+    /// Whether the nodes ask now: after the period, or when they have waited in vain for longer.
+    fn is_due(&self, now: Moment) -> bool {
+        let timeout_ns = if self.in_vain { nanos(self.parameters.timeout_s) } else { 0 };
+        self.asked.is_none_or(|asked| now >= asked.after(self.period_ns().max(timeout_ns)))
     }
 
     /// The limiter of the node that this request comes to, if the module with this index is the shared one.
@@ -244,52 +243,49 @@ impl State {
         if unit != self.unit {
             return None;
         }
-        let index = spread(ticket.0) % self.nodes.len() as u64;
+        let index = Spread::of(ticket.0) % self.nodes.len() as u64;
         self.nodes.get_mut(index as usize)
     }
 
+    /// The limiters of all nodes, if the module with this index is the shared one.
+    pub(crate) fn nodes(&self, unit: u8) -> Option<&[admission::State]> {
+        (unit == self.unit).then_some(&self.nodes)
+    }
+
     /// The nodes ask the store, if it is time. `timed_out`: it does not answer; `down`: all limiter nodes
-    /// are down.
-    pub(crate) fn refresh(&mut self, now: Moment, timed_out: bool, down: bool) -> Refresh {
-        if now < self.due {
-            return Refresh::NotDue;
+    /// are down. What the nodes use in place of an answer, if they had none.
+    pub(crate) fn refresh(&mut self, now: Moment, timed_out: bool, down: bool) -> Option<Refusal> {
+        if !self.is_due(now) {
+            return None;
         }
-        let Store { keep_last_s, fixed_rate_per_s, timeout_s, .. } = self.parameters;
+        let Store { keep_last_s, fixed_rate_per_s, .. } = self.parameters;
         let age_s = now.seconds_since(self.answered);
-        self.due = now.after(self.period_ns());
+        (self.asked, self.in_vain) = (Some(now), timed_out && !down);
         if down {
             self.use_rate(now, fixed_rate_per_s);
-            return Refresh::Failed { why: Reason::StoreFixedRate, age_s, keep_s: 0.0 };
+            return Some(Refusal::new(Reason::StoreFixedRate, age_s, 0.0));
         }
         if timed_out {
-            self.due = now.after(self.period_ns().max(nanos(timeout_s)));
             let (why, rate) = if age_s <= keep_last_s {
                 (Reason::StoreTimedOut, self.told_per_s)
             } else {
                 (Reason::StoreFixedRate, fixed_rate_per_s)
             };
             self.use_rate(now, rate);
-            return Refresh::Failed { why, age_s, keep_s: keep_last_s };
+            return Some(Refusal::new(why, age_s, keep_last_s));
         }
         self.answered = now;
         if let Some(rate) = rate_per_s(&self.shared) {
             self.told_per_s = rate;
             self.use_rate(now, rate);
         }
-        Refresh::Answered
+        None
     }
 
     /// Whether an empty set of rules would be taken for the rules.
     pub(crate) fn accepts_empty_rules(&self) -> bool {
         self.parameters.accept_empty_rules
     }
-}
-
-/// Spreads tickets evenly, however they follow one another.
-fn spread(ticket: u64) -> u64 {
-    let mixed = (ticket ^ (ticket >> 31)).wrapping_mul(0x7fb5_d329_728e_a185);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x81da_def4_bc2d_d44d);
-    mixed ^ (mixed >> 33)
 }
 
 #[cfg(test)]

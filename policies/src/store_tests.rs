@@ -57,7 +57,6 @@ fn h7_the_last_rate_for_five_minutes_then_the_fixed_one() {
     assert!(words.contains("(store, at 304.000 s)") && words.contains("303; longest use, s: 300"), "{words}");
     governor.notice(Moment(305 * S), Notice::StoreBack);
     all_near(&admitted(&mut governor, 305..308), 200);
-    assert_eq!(governor.shared_rate_per_s(), Some(200.0));
 }
 
 #[test]
@@ -107,15 +106,53 @@ fn nodes_that_count_alone_let_in_as_many_times_as_there_are_nodes() {
 }
 
 #[test]
+fn the_token_balance_is_that_of_the_nodes() {
+    let signals = Signals::default();
+    for nodes in [1, 2] {
+        let file = POLICY.replace("800", "0").replace("= 80\n", "= 10\n");
+        let mut governor = governor(&format!("{file}nodes = {nodes}\n"));
+        assert_eq!(governor.token_balance(Moment(0), &signals), Some(1.0));
+        // One token of the ten that a single node has, or of the five that each of two has.
+        governor.arrived(Moment(0), &RequestView::new(Ticket::of(0, 0)), &signals);
+        let left = 1.0 - f64::from(nodes) / 10.0;
+        assert_eq!(governor.token_balance(Moment(0), &signals), Some(left), "{nodes} nodes");
+    }
+}
+
+#[test]
+fn parts_of_a_whole_limit_add_up_to_it() {
+    for (limit, nodes) in [(10, 3), (1, 3), (0, 2), (7, 8), (1600, 7), (3, 1)] {
+        let file = format!(
+            "[admission.entry]\nkind = 'fixed_rate'\nlimit = {limit}\n[store]\nmodule = 'entry'\nnodes = {nodes}\n"
+        );
+        // So many come that every node has more than its part of them.
+        assert_eq!(admitted(&mut governor(&file), 0..2), [limit; 2], "{limit} over {nodes} nodes");
+    }
+}
+
+#[test]
+fn a_shorter_period_is_in_force_at_once() {
+    let policy: Policy = toml::from_str(&format!("{POLICY}sync_period_s = 100\n")).unwrap();
+    let mut state = State::new(&policy).unwrap();
+    assert_eq!(state.refresh(Moment(0), false, false), None);
+    let faster = policy.with("admission.entry.rate_per_s", 200.0).unwrap();
+    state.adopt(Moment(S), &faster.with("store.sync_period_s", 5.0).unwrap());
+    for (second, rate) in [(4, 800.0), (5, 200.0)] {
+        state.refresh(Moment(second * S), false, false);
+        assert_eq!(state.rate_per_s, rate, "at {second} s");
+    }
+}
+
+#[test]
 fn each_kind_with_a_rate_can_be_shared() {
     for kind in [
         "kind = 'fixed_rate'\nlimit = 1600\nwindow_s = 2\n",
         "kind = 'token_bucket'\nrate_per_s = 800\nburst = 80\n",
         "kind = 'weighted_bucket'\nbase_rate_per_s = 800\nleast_weight = 1\ngreatest_weight = 1\noverdraft = 0\n",
     ] {
-        let mut governor =
-            governor(&format!("[admission.entry]\n{kind}[store]\nmodule = 'entry'\nnodes = 2\n"));
-        assert_eq!(governor.shared_rate_per_s(), Some(800.0), "{kind}");
+        let file = format!("[admission.entry]\n{kind}[store]\nmodule = 'entry'\nnodes = 2\n");
+        let mut governor = governor(&file);
+        assert_eq!(rate_per_s(&governor.policy().admission["entry"]), Some(800.0), "{kind}");
         governor.notice(Moment(0), Notice::NodesDown);
         let per_s = admitted(&mut governor, 0..10)[2..].iter().sum::<usize>() as f64 / 8.0;
         assert!((per_s - 500.0).abs() < 15.0, "{per_s} with {kind}");

@@ -1,5 +1,5 @@
 //! What a gateway knows, and so all that a policy may see: of a request on arrival, of a call when it
-//! is made, of a call when it has ended.
+//! is made, of a call when it has ended; and what all modules count by, the classes and the cost.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -104,6 +104,31 @@ pub enum Channel {
     H5,
 }
 
+/// How many business classes there are: S0, the most important, to S4.
+pub const CLASSES: usize = 5;
+
+/// What a request costs whoever serves it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cost {
+    /// The same for all.
+    #[default]
+    Requests,
+    /// Its tokens in, and out as estimated.
+    Tokens,
+}
+
+impl Cost {
+    /// Of one request.
+    #[inline]
+    pub fn of(self, request: &RequestView) -> u64 {
+        match self {
+            Self::Requests => 1,
+            Self::Tokens => request.tokens(),
+        }
+    }
+}
+
 /// What a gateway knows of a request on arrival.
 #[expect(clippy::struct_excessive_bools, reason = "each is a finding of its own, not a state")]
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -167,6 +192,12 @@ impl RequestView {
             follow_up: false,
             write: false,
         }
+    }
+
+    /// Its tokens in, and out as estimated.
+    #[inline]
+    pub fn tokens(&self) -> u64 {
+        u64::from(self.tokens_in) + u64::from(self.tokens_out_estimate)
     }
 }
 

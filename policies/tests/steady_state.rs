@@ -1,7 +1,7 @@
 //! What a governor keeps is bounded by what is in flight, not by what has passed through it.
 //!
 //! The saved state is the measure: all that a governor holds is in it. That it allocates nothing on its
-//! way is in `allocation.rs`.
+//! way is in `allocation`.
 
 use forebay_policies::{
     Arrival, Call, CallEnd, CallView, End, Governor, Level, Moment, Next, Policy, Reading, RequestView,

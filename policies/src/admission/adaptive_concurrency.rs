@@ -5,8 +5,8 @@
 //! ends, and a call may wait for one. Each value of the key has a limit of its own.
 
 use super::limit_law::{Bounds, Law, LimitLaw};
-use super::{Gate, Key, Limit, Limiter, Refusal, Verdict, front, keyed::Keyed, permits::Permits};
-use crate::moment::{nanos, seconds};
+use super::{Gate, Key, Limit, Limiter, Verdict, WhenFull, front, keyed::Keyed, permits::Permits};
+use crate::moment::nanos;
 use crate::{End, Moment, PolicyError, Reason, RequestView, Signals, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,8 +63,7 @@ fn a_thousand() -> u32 {
 impl AdaptiveConcurrency {
     pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
         let wrong = |name: &str, found: String, allowed: &str| {
-            let path = format!("{path}.{name}");
-            Err(PolicyError::NotAllowed { path, found, allowed: allowed.to_owned() })
+            Err(PolicyError::not_allowed(format!("{path}.{name}"), found, allowed))
         };
         if self.key == Key::User {
             return wrong("key", "user".to_owned(), "global, endpoint or tenant");
@@ -99,9 +98,8 @@ impl State {
         Law::new(&parameters.law, parameters.initial, parameters.bounds())
     }
 
-    fn refusal(&self, why: Reason, found: f64, threshold: f64) -> Refusal {
-        let retry_after_ns = self.parameters.retry_after_s.map(nanos);
-        Refusal { retry_after_ns, ..Refusal::new(why, found, threshold) }
+    fn answer(&self) -> WhenFull {
+        WhenFull { retry_after_ns: self.parameters.retry_after_s.map(nanos), keep: None }
     }
 }
 
@@ -136,7 +134,7 @@ impl Limiter for State {
             Ok(()) => Verdict::Hold,
             Err(inside) => {
                 let limit = f64::from(limit.of(key));
-                Verdict::Refuse(self.refusal(Reason::AdaptiveFull, f64::from(inside), limit))
+                Verdict::Refuse(self.answer().refusal(Reason::AdaptiveFull, f64::from(inside), limit))
             }
         }
     }
@@ -154,15 +152,15 @@ impl Limiter for State {
     }
 
     fn gate(&mut self) -> Option<Gate<'_>> {
-        let expired = if self.wait_ns == 0 {
-            let limit = f64::from(self.fresh);
-            self.refusal(Reason::AdaptiveFull, limit, limit)
-        } else {
-            let wait_s = seconds(self.wait_ns);
-            self.refusal(Reason::AdaptiveWaitExpired, wait_s, wait_s)
-        };
-        let limit = Limit::Each(&self.laws, self.fresh);
-        Some(Gate { permits: &mut self.permits, limit, wait_ns: self.wait_ns, expired })
+        let answer = self.answer();
+        Some(Gate {
+            permits: &mut self.permits,
+            limit: Limit::Each(&self.laws, self.fresh),
+            wait_ns: self.wait_ns,
+            full: Reason::AdaptiveFull,
+            expired: Reason::AdaptiveWaitExpired,
+            answer,
+        })
     }
 }
 

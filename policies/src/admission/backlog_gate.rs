@@ -51,11 +51,11 @@ impl BacklogGate {
         if self.key == Key::Global {
             return Ok(());
         }
-        Err(PolicyError::NotAllowed {
-            path: format!("{path}.key"),
-            found: "a key of its own".to_owned(),
-            allowed: "global: the signal is one for all".to_owned(),
-        })
+        Err(PolicyError::not_allowed(
+            format!("{path}.key"),
+            "a key of its own",
+            "global: the signal is one for all",
+        ))
     }
 }
 

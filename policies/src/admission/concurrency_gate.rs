@@ -4,8 +4,8 @@
 //! At the front and after retrieval a permit is held until the attempt is over; at a call, until the
 //! call ends. A gate at the front cannot make a request wait: that is what a queue is for.
 
-use super::{Gate, Key, Limit, Limiter, Refusal, Verdict, front, permits::Permits};
-use crate::moment::{nanos, seconds};
+use super::{Gate, Key, Limit, Limiter, Verdict, WhenFull, front, permits::Permits};
+use crate::moment::nanos;
 use crate::{Moment, PolicyError, Reason, RequestView, Signals, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,18 +58,18 @@ fn five() -> u16 {
 impl ConcurrencyGate {
     pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
         if self.place == Site::Front && self.wait_at_most_s > 0.0 {
-            return Err(PolicyError::NotAllowed {
-                path: format!("{path}.wait_at_most_s"),
-                found: self.wait_at_most_s.to_string(),
-                allowed: "0 at the front, where waiting is the queue's".to_owned(),
-            });
+            return Err(PolicyError::not_allowed(
+                format!("{path}.wait_at_most_s"),
+                self.wait_at_most_s.to_string(),
+                "0 at the front, where waiting is the queue's",
+            ));
         }
         if self.place == Site::Front && self.on_full == OnFull::Skip {
-            return Err(PolicyError::NotAllowed {
-                path: format!("{path}.on_full"),
-                found: "skip".to_owned(),
-                allowed: "busy at the front, where there is no call to skip".to_owned(),
-            });
+            return Err(PolicyError::not_allowed(
+                format!("{path}.on_full"),
+                "skip",
+                "busy at the front, where there is no call to skip",
+            ));
         }
         Ok(())
     }
@@ -80,15 +80,8 @@ impl ConcurrencyGate {
 pub(crate) struct State {
     limit: u32,
     wait_ns: u64,
-    retry_after_ns: Option<u64>,
-    keep: Option<u16>,
+    answer: WhenFull,
     permits: Permits,
-}
-
-impl State {
-    fn refusal(&self, why: Reason, found: f64, threshold: f64) -> Refusal {
-        Refusal { why, found, threshold, retry_after_ns: self.retry_after_ns, keep: self.keep }
-    }
 }
 
 impl Limiter for State {
@@ -98,8 +91,10 @@ impl Limiter for State {
         Self {
             limit: parameters.max_at_once,
             wait_ns: nanos(parameters.wait_at_most_s),
-            retry_after_ns: parameters.retry_after_s.map(nanos),
-            keep: (parameters.on_full == OnFull::Skip).then_some(parameters.keep),
+            answer: WhenFull {
+                retry_after_ns: parameters.retry_after_s.map(nanos),
+                keep: (parameters.on_full == OnFull::Skip).then_some(parameters.keep),
+            },
             permits: Permits::new(parameters.key),
         }
     }
@@ -114,7 +109,8 @@ impl Limiter for State {
         match self.permits.take(key, Limit::Same(self.limit)) {
             Ok(()) => Verdict::Hold,
             Err(inside) => {
-                Verdict::Refuse(self.refusal(Reason::GateFull, f64::from(inside), f64::from(self.limit)))
+                let (inside, limit) = (f64::from(inside), f64::from(self.limit));
+                Verdict::Refuse(self.answer.refusal(Reason::GateFull, inside, limit))
             }
         }
     }
@@ -125,17 +121,13 @@ impl Limiter for State {
     }
 
     fn gate(&mut self) -> Option<Gate<'_>> {
-        let expired = if self.wait_ns == 0 {
-            self.refusal(Reason::GateFull, f64::from(self.limit), f64::from(self.limit))
-        } else {
-            let wait_s = seconds(self.wait_ns);
-            self.refusal(Reason::GateWaitExpired, wait_s, wait_s)
-        };
         Some(Gate {
             permits: &mut self.permits,
             limit: Limit::Same(self.limit),
             wait_ns: self.wait_ns,
-            expired,
+            full: Reason::GateFull,
+            expired: Reason::GateWaitExpired,
+            answer: self.answer,
         })
     }
 }

@@ -3,11 +3,11 @@
 //!
 //! The module counts those it let in by the moments at which their prefill and their decode are expected
 //! to end; each is taken out when the attempt or the call is really over, and one that takes longer than
-//! expected stays in the decode stage until then. Moments are told apart to some milliseconds (see
-//! `ahead`). `predicted` counts those that will be
-//! in the decode stage when this request gets there. `present` counts those that are there now. That is
-//! the naive form, and it swings: those in prefill are not seen, so after a lull a whole prefill time's
-//! worth of requests comes in at once, then for long none does.
+//! expected stays in the decode stage until then. Moments are told apart to 17 ms (see `ahead`).
+//!
+//! `predicted` counts those that will be in the decode stage when this request gets there. `present` counts
+//! those that are there now. That is the naive form, and it swings: those in prefill are not seen, so after a
+//! lull a whole prefill time's worth of requests comes in at once, then for long none does.
 //!
 //! A prefill does not wait for others here: where it does, `prefill_s` covers the wait.
 
@@ -62,11 +62,7 @@ impl EarlyRejection {
         if self.key != Key::User {
             return Ok(());
         }
-        Err(PolicyError::NotAllowed {
-            path: format!("{path}.key"),
-            found: "user".to_owned(),
-            allowed: "global, endpoint or tenant".to_owned(),
-        })
+        Err(PolicyError::not_allowed(format!("{path}.key"), "user", "global, endpoint or tenant"))
     }
 }
 

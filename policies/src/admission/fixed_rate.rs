@@ -42,11 +42,11 @@ impl FixedRate {
         if self.limits.is_empty() || self.key == Key::Endpoint {
             return Ok(());
         }
-        Err(PolicyError::NotAllowed {
-            path: format!("{path}.limits"),
-            found: format!("{} limits", self.limits.len()),
-            allowed: "none, unless the key is `endpoint`".to_owned(),
-        })
+        Err(PolicyError::not_allowed(
+            format!("{path}.limits"),
+            format!("{} limits", self.limits.len()),
+            "none, unless the key is `endpoint`",
+        ))
     }
 }
 

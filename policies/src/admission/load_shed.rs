@@ -14,12 +14,12 @@ use super::keyed::{Keyed, Spread};
 use super::{Key, Limiter, Refusal, Verdict, front};
 use crate::moment::nanos;
 use crate::signal::SignalKind;
-use crate::{Moment, PolicyError, Reason, RequestView, Signals, Site};
+use crate::{CLASSES, Moment, PolicyError, Reason, RequestView, Signals, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How many business classes there are.
-const CLASSES: u8 = 5;
+/// The least important class.
+const LEAST_CLASS: u8 = CLASSES as u8 - 1;
 /// One whole request, in the units of a balance.
 const WHOLE: u64 = 1 << 32;
 
@@ -58,12 +58,12 @@ impl LoadShed {
 
     /// The share that is shed of a class at this value of the signal, and the value above which any is.
     pub fn share(&self, class: u8, signal: f64) -> (f64, f64) {
-        let class = class.min(CLASSES - 1);
-        let Some(sharing) = CLASSES.checked_sub(self.spared).filter(|_| class >= self.spared) else {
+        let class = class.min(LEAST_CLASS);
+        let Some(sharing) = (CLASSES as u8).checked_sub(self.spared).filter(|_| class >= self.spared) else {
             return (0.0, f64::INFINITY);
         };
         let part = (self.to - self.from) / f64::from(sharing);
-        let threshold = self.from + part * f64::from(CLASSES - 1 - class);
+        let threshold = self.from + part * f64::from(LEAST_CLASS - class);
         let share = if signal <= threshold {
             0.0
         } else {
@@ -78,7 +78,7 @@ impl LoadShed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     parameters: LoadShed,
-    balances: Keyed<[u64; CLASSES as usize]>,
+    balances: Keyed<[u64; CLASSES]>,
 }
 
 impl Limiter for State {
@@ -102,9 +102,9 @@ impl Limiter for State {
         }
         // Each value of the key starts elsewhere: users who come once are shed in the right share too. For
         // the same reason any balance may be forgotten.
-        let fresh = || [Spread::of(key) % WHOLE; CLASSES as usize];
+        let fresh = || [Spread::of(key) % WHOLE; CLASSES];
         let balances = self.balances.entry(key, fresh, |_| true);
-        let balance = &mut balances[usize::from(request.class.min(CLASSES - 1))];
+        let balance = &mut balances[usize::from(request.class.min(LEAST_CLASS))];
         *balance += (share * WHOLE as f64).round() as u64;
         if *balance < WHOLE {
             return Verdict::Pass;

@@ -2,7 +2,8 @@
 //! each stands at one [`Site`] and counts per [`Key`].
 //!
 //! What a module took from a request that a later module turns away stays taken (a spent token is
-//! spent), except permits, which are given back at once.
+//! spent), except what it holds for it until its end, which comes back at once: permits, estimates that were
+//! reserved, places that were expected.
 //!
 //! A new module is one file beside this one, and its line in each of the two lists below.
 
@@ -28,6 +29,7 @@ pub mod token_window;
 pub mod user_frequency;
 pub mod weighted_bucket;
 
+use crate::moment::seconds;
 use crate::{End, Moment, PolicyError, Reason, RequestView, Signals, Site};
 use keyed::Keyed;
 use limit_law::Law;
@@ -208,8 +210,41 @@ pub(crate) struct Gate<'a> {
     pub(crate) limit: Limit<'a>,
     /// Longest wait for a permit; 0: none waits.
     pub(crate) wait_ns: u64,
-    /// The answer to a call that waited in vain.
-    pub(crate) expired: Refusal,
+    /// Why one is turned away that may not wait, and why one that waited in vain.
+    pub(crate) full: Reason,
+    pub(crate) expired: Reason,
+    pub(crate) answer: WhenFull,
+}
+
+/// What one is told that a gate turns away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WhenFull {
+    pub(crate) retry_after_ns: Option<u64>,
+    /// As in [`Refusal`].
+    pub(crate) keep: Option<u16>,
+}
+
+impl WhenFull {
+    pub(crate) fn refusal(self, why: Reason, found: f64, threshold: f64) -> Refusal {
+        Refusal { why, found, threshold, retry_after_ns: self.retry_after_ns, keep: self.keep }
+    }
+}
+
+impl Gate<'_> {
+    /// How many are inside for one value of the key, and how many may be at present.
+    pub(crate) fn inside(&self, key: u64) -> (f64, f64) {
+        (f64::from(self.permits.taken(key)), f64::from(self.limit.of(key)))
+    }
+
+    /// The answer to a call whose longest wait is over.
+    pub(crate) fn turned_away(&self, key: u64) -> Refusal {
+        if self.wait_ns == 0 {
+            let (inside, limit) = self.inside(key);
+            return self.answer.refusal(self.full, inside, limit);
+        }
+        let wait_s = seconds(self.wait_ns);
+        self.answer.refusal(self.expired, wait_s, wait_s)
+    }
 }
 
 /// How many permits may be out at once for one value of a key.

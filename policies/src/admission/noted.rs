@@ -27,6 +27,12 @@ impl<T: Copy> Noted<T> {
         self.slots[index].replace((ticket, note)).map(|(_, note)| note)
     }
 
+    /// The note in the slot of an attempt, whosever it is, which is then forgotten.
+    #[inline]
+    pub(crate) fn evict(&mut self, ticket: Ticket) -> Option<(Ticket, T)> {
+        self.slots.get_mut(ticket.slot())?.take()
+    }
+
     /// The note on an attempt.
     #[inline]
     pub(crate) fn get(&self, ticket: Ticket) -> Option<T> {
@@ -52,5 +58,8 @@ mod tests {
         assert_eq!(noted.take(Ticket::of(9, 1)), None);
         assert_eq!(noted.take(Ticket::of(5, 1)), Some('a'));
         assert_eq!(noted.take(Ticket::of(5, 1)), None);
+        noted.put(Ticket::of(5, 1), 'b');
+        assert_eq!(noted.evict(Ticket::of(5, 2)), Some((Ticket::of(5, 1), 'b')));
+        assert_eq!(noted.evict(Ticket::of(5, 1)), None);
     }
 }

@@ -53,11 +53,11 @@ pub struct Paced {
 impl Paced {
     pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
         if self.place == Site::Front && self.wait_at_most_s > 0.0 {
-            return Err(PolicyError::NotAllowed {
-                path: format!("{path}.wait_at_most_s"),
-                found: self.wait_at_most_s.to_string(),
-                allowed: "0 at the front, where waiting is the queue's".to_owned(),
-            });
+            return Err(PolicyError::not_allowed(
+                format!("{path}.wait_at_most_s"),
+                self.wait_at_most_s.to_string(),
+                "0 at the front, where waiting is the queue's",
+            ));
         }
         Ok(())
     }

@@ -88,8 +88,8 @@ impl Permits {
     }
 
     /// How many permits of `key` are out.
-    pub(crate) fn taken(&mut self, key: u64) -> u32 {
-        self.by_key.get_mut(key).map_or(0, |held| held.taken)
+    pub(crate) fn taken(&self, key: u64) -> u32 {
+        self.by_key.get(key).map_or(0, |held| held.taken)
     }
 
     /// Most permits that were out at once for one key.

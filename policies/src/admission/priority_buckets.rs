@@ -12,23 +12,9 @@
 use super::bucket::{Bucket, MICRO, TOKEN, micro};
 use super::{Key, Limiter, Refusal, Verdict, front, keyed::Keyed};
 use crate::moment::nanos;
-use crate::{Moment, PolicyError, Reason, RequestView, Signals, Site};
+use crate::{CLASSES, Cost, Moment, PolicyError, Reason, RequestView, Signals, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// How many business classes there are.
-const CLASSES: usize = 5;
-
-/// What a request takes from its bucket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Cost {
-    /// One token.
-    #[default]
-    Request,
-    /// Its tokens in and the tokens out that are expected.
-    Tokens,
-}
 
 /// Parameters of the priority buckets; the published values are the defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,7 +37,7 @@ pub struct PriorityBuckets {
     #[serde(default = "one")]
     #[schemars(range(min = 0.0, max = 86_400.0))]
     pub burst_s: f64,
-    /// What a request takes.
+    /// How many tokens of its bucket a request takes: one, or as many as its own.
     #[serde(default)]
     pub cost: Cost,
     /// After how many acquisitions in a row a class's factor falls.
@@ -239,13 +225,7 @@ impl Limiter for State {
         let classes = self.buckets.entry(key, fresh, idle);
         let class = usize::from(request.class).min(CLASSES - 1);
         let Size { rate, burst } = sizes[class][classes.cut(class, decay_after)];
-        let cost = match self.parameters.cost {
-            Cost::Request => TOKEN,
-            Cost::Tokens => {
-                let tokens = u64::from(request.tokens_in) + u64::from(request.tokens_out_estimate);
-                tokens * TOKEN
-            }
-        };
+        let cost = self.parameters.cost.of(request) * TOKEN;
         let bucket = &mut classes.buckets[class];
         *bucket = bucket.refilled(now, rate, burst);
         if cost > burst {

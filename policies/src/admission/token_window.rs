@@ -11,8 +11,8 @@
 //! one more: that is the rule's grain, and it shrinks with the number of sub-windows.
 //!
 //! Two wrong forms are kept to reproduce what they do. `charge = "on_end"` reserves nothing and charges
-//! when the answer ends: whatever arrives meanwhile passes. `shared_window` is in
-//! `shared_window`.
+//! when the answer ends: whatever arrives meanwhile passes. `shared_window` is told in the file of
+//! that name.
 
 use super::noted::Noted;
 use super::shared_window::Shared;
@@ -98,7 +98,7 @@ fn one() -> f64 {
 impl TokenWindow {
     /// The estimate of a request, in tokens.
     pub fn estimate(&self, request: &RequestView) -> u64 {
-        let tokens = u64::from(request.tokens_in) + u64::from(request.tokens_out_estimate);
+        let tokens = request.tokens();
         // A float-to-integer cast saturates.
         if self.estimate_factor == 1.0 {
             tokens
@@ -109,11 +109,11 @@ impl TokenWindow {
 
     pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
         if self.shared_window && self.requests.is_none() {
-            return Err(PolicyError::NotAllowed {
-                path: format!("{path}.shared_window"),
-                found: "true".to_owned(),
-                allowed: "false, unless `requests` is given to share the window with".to_owned(),
-            });
+            return Err(PolicyError::not_allowed(
+                format!("{path}.shared_window"),
+                "true",
+                "false, unless `requests` is given to share the window with",
+            ));
         }
         Ok(())
     }

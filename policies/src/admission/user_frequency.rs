@@ -3,7 +3,9 @@
 //! Exact: the moments of the last `limit` requests that were let in are kept, and a further one must
 //! come a whole window after the oldest of them. So no span of the window's length, wherever it starts,
 //! holds more. A counter per sub-window was rejected: a limit per user is small, so the moments take
-//! less room than the counters, and have no grain.
+//! less room than the counters, and have no grain. Memory is 8 bytes for each request of the limit and each
+//! user of the last window, so the limit is at most 1000; a greater one is for `token_window` or
+//! `token_bucket`.
 
 use super::rows::Rows;
 use super::{Key, Limiter, Refusal, Verdict, front};
@@ -23,7 +25,7 @@ pub struct UserFrequency {
     #[serde(default = "per_user")]
     pub key: Key,
     /// Requests in any window.
-    #[schemars(range(min = 1, max = 10_000))]
+    #[schemars(range(min = 1, max = 1_000))]
     pub limit: u32,
     /// Length of the window, in seconds.
     #[serde(default = "a_minute")]
@@ -149,6 +151,13 @@ mod tests {
         assert_eq!(ask(&mut state, 60 * S, 1), Verdict::Pass);
         assert_ne!(ask(&mut state, 60 * S, 1), Verdict::Pass);
         assert_eq!(ask(&mut state, 61 * S, 1), Verdict::Pass);
+    }
+
+    #[test]
+    fn a_limit_that_would_take_too_much_memory_is_refused() {
+        let file = "[admission.user]\nkind = 'user_frequency'\nlimit = 1001\n";
+        let error = toml::from_str::<crate::Policy>(file).unwrap().check().unwrap_err();
+        assert_eq!(error.to_string(), "admission.user.limit: found 1001, allowed: 1 to 1000");
     }
 
     #[test]

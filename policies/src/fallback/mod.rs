@@ -59,11 +59,11 @@ impl Fallback {
         if self.providers.as_ref().is_some_and(|rule| rule.when_all_open == WhenAllOpen::LastResort)
             && self.cache_last_resort.is_none()
         {
-            return Err(PolicyError::NotAllowed {
-                path: format!("{path}.providers.when_all_open"),
-                found: "`last_resort`, and no rule for it".to_owned(),
-                allowed: format!("`last_resort` beside a table `{path}.cache_last_resort`"),
-            });
+            return Err(PolicyError::not_allowed(
+                format!("{path}.providers.when_all_open"),
+                "`last_resort`, and no rule for it",
+                format!("`last_resort` beside a table `{path}.cache_last_resort`"),
+            ));
         }
         self.top_k.as_ref().map_or(Ok(()), |rule| rule.check(&format!("{path}.top_k")))
     }

@@ -3,9 +3,9 @@
 //!
 //! Providers are asked in their order. One whose breaker is open is passed over; it opens when the share of
 //! failures in a window is too high, or after so many in a row, and after `cooldown_s` lets a few calls
-//! through as probes: their good end closes it, a bad one opens it again. An attempt asks each provider
-//! once, and an attempt that finds all of them resting fails, waits for the first, or takes the nearest
-//! cached answer.
+//! through as probes: their good end closes it, a bad one opens it again. An attempt asks each provider once
+//! (and again by its `retries`, or in a circle without `each_once`), and an attempt that finds all of them
+//! resting fails, waits for the first, or takes the nearest cached answer.
 //!
 //! What an attempt has tried is remembered here, by its ticket, rather than by the driver: retries,
 //! back-off and the bound on a wait need more than a set of providers, and a gateway should not keep the
@@ -178,8 +178,8 @@ struct Walk {
     /// Calls made at `last` without a pause for another.
     at_last: u32,
     calls: u32,
-    /// Its present call is a probe of `last`.
-    probes: bool,
+    /// Its present call is a probe of `last`, of this round.
+    probes: Option<u32>,
     /// `last` is to be asked again.
     again: bool,
     not_before: Moment,
@@ -234,8 +234,14 @@ impl State {
             self.breakers.resize(usize::from(count), Breaker::default());
         }
         let probes = self.parameters.probes;
-        let mut walk = self.walks.get(ticket).unwrap_or_default();
+        let before = self.walks.evict(ticket);
+        // A probe that is still out will not be reported any more: its own attempt asks again, or another
+        // has the slot.
+        self.release(before.map(|(_, walk)| walk));
+        let known = before.filter(|(of, _)| *of == ticket).map(|(_, walk)| walk);
+        let mut walk = Walk { probes: None, ..known.unwrap_or_default() };
         if now < walk.not_before {
+            self.walks.put(ticket, walk);
             return Routed { route: Route::Wait { at_most_ns: walk.not_before.since(now) }, compared: None };
         }
         let may_ask = if main_only || !self.fails_over { count.min(1) } else { count };
@@ -243,7 +249,7 @@ impl State {
         if walk.calls < self.parameters.calls_at_most {
             for provider in self.order(&walk, may_ask) {
                 match self.breakers[usize::from(provider)].ready(now, probes) {
-                    Ready::Now => return self.send(ticket, walk, provider),
+                    Ready::Now => return self.send(now, ticket, walk, provider),
                     later => first = Some(sooner(first, later)),
                 }
             }
@@ -301,11 +307,11 @@ impl State {
         again.into_iter().chain(others.filter(move |provider| asked & (1 << provider) == 0))
     }
 
-    fn send(&mut self, ticket: Ticket, mut walk: Walk, provider: u8) -> Routed {
+    fn send(&mut self, now: Moment, ticket: Ticket, mut walk: Walk, provider: u8) -> Routed {
         if walk.last != Some(provider) || !walk.again {
             walk.at_last = 0;
         }
-        walk.probes = self.breakers[usize::from(provider)].begin();
+        walk.probes = self.breakers[usize::from(provider)].begin(now, self.parameters.probes);
         walk.last = Some(provider);
         walk.again = false;
         walk.calls = walk.calls.saturating_add(1);
@@ -355,7 +361,10 @@ impl State {
         latency_ns: u64,
     ) -> bool {
         let Some(breaker) = self.breakers.get_mut(usize::from(provider)) else { return false };
-        let mut walk = self.walks.get(ticket).unwrap_or_default();
+        // The end shows something about the provider also when the attempt is over; only the notes on the
+        // attempt are not made again then, since its slot may be another's.
+        let known = self.walks.get(ticket);
+        let mut walk = known.unwrap_or_default();
         let parameters = &self.parameters;
         let slow = parameters.slow_above_s.is_some_and(|limit_s| latency_ns > nanos(limit_s));
         let failed = match end {
@@ -371,12 +380,13 @@ impl State {
                 breaker.rests_until = breaker.rests_until.max(at);
             }
         }
-        let probe = std::mem::take(&mut walk.probes);
+        let probe = walk.probes.take();
         let news = breaker.learn(now, parameters, probe, failed);
         match end {
             ProviderEnd::Ok | ProviderEnd::Gone => {
                 self.walks.take(ticket);
             }
+            _ if known.is_none() => {}
             _ => {
                 let rests = breaker.ready(now, parameters.probes) != Ready::Now;
                 walk.again = walk.at_last <= parameters.retries && !rests;
@@ -396,10 +406,16 @@ impl State {
 
     /// The attempt is over: if it was probing, another may.
     pub(crate) fn left(&mut self, ticket: Ticket) {
-        if let Some(Walk { probes: true, last: Some(provider), .. }) = self.walks.take(ticket)
+        let walk = self.walks.take(ticket);
+        self.release(walk);
+    }
+
+    /// A walk goes no further: what it probed may be probed by another.
+    fn release(&mut self, walk: Option<Walk>) {
+        if let Some(Walk { probes: Some(round), last: Some(provider), .. }) = walk
             && let Some(breaker) = self.breakers.get_mut(usize::from(provider))
         {
-            breaker.probe_gone();
+            breaker.probe_gone(round);
         }
     }
 }

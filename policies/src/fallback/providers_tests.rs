@@ -82,6 +82,93 @@ fn a_probe_that_fails_or_leaves_makes_room_for_another() {
 }
 
 #[test]
+fn a_late_end_leaves_the_notes_of_others_alone() {
+    let mut state = state(|p| p.error_share_above = 1.0);
+    let (before, after) = (Ticket::of(0, 0), Ticket::of(0, 1));
+    ask(&mut state, 0, 0);
+    state.left(before);
+    state.route(Moment(0), after, 3, (false, false));
+    // The call of the one that had the slot before fails late: the one that has it now walks on as it would.
+    end(&mut state, S, 0, 0, ProviderEnd::Failed);
+    assert!(state.walks.get(before).is_none());
+    state.ended(Moment(S), after, 0, ProviderEnd::Failed, S);
+    let next = state.route(Moment(S), after, 3, (false, false)).route;
+    assert_eq!(next, Route::Use { provider: 1, why: Reason::ProvidersFailOver });
+    // And nobody is remembered who is gone.
+    state.left(after);
+    state.ended(Moment(S), after, 1, ProviderEnd::Failed, S);
+    assert!(state.walks.get(after).is_none());
+}
+
+#[test]
+fn a_late_end_of_an_old_round_says_nothing_in_the_next() {
+    let probing = |p: &mut Providers| (p.allowed_failures, p.probes) = (Some(0), 2);
+    for late in [ProviderEnd::Ok, ProviderEnd::Failed, ProviderEnd::Gone] {
+        let mut state = state(probing);
+        ask(&mut state, 0, 0);
+        end(&mut state, 0, 0, 0, ProviderEnd::Failed);
+        ask(&mut state, 60 * S, 1);
+        ask(&mut state, 60 * S, 2);
+        end(&mut state, 61 * S, 2, 0, ProviderEnd::Failed);
+        // The second round: two probes are on their way, and the end of the first round's says nothing.
+        ask(&mut state, 121 * S, 3);
+        ask(&mut state, 121 * S, 4);
+        end(&mut state, 122 * S, 1, 0, late);
+        assert!(matches!(ask(&mut state, 122 * S, 5), Route::Use { provider: 1, .. }), "{late:?}");
+        end(&mut state, 123 * S, 3, 0, ProviderEnd::Ok);
+        assert!(matches!(ask(&mut state, 123 * S, 6), Route::Use { provider: 0, .. }), "{late:?}");
+        assert!(matches!(ask(&mut state, 123 * S, 7), Route::Use { provider: 1, .. }), "{late:?}");
+    }
+}
+
+#[test]
+fn a_probe_that_is_lost_does_not_lock_the_breaker() {
+    let mut state = state(|p| p.allowed_failures = Some(0));
+    ask(&mut state, 0, 0);
+    end(&mut state, 0, 0, 0, ProviderEnd::Failed);
+    // The prober asks again: nobody will report its call.
+    assert!(matches!(ask(&mut state, 60 * S, 1), Route::Use { provider: 0, .. }));
+    ask(&mut state, 61 * S, 1);
+    assert!(matches!(ask(&mut state, 61 * S, 2), Route::Use { provider: 0, .. }));
+    // Another has its slot.
+    let other = Ticket::of(2, 1);
+    assert!(matches!(
+        state.route(Moment(62 * S), other, 3, (false, false)).route,
+        Route::Use { provider: 0, .. }
+    ));
+    // Nothing is ever heard of it: after ten minutes it is lost, and one other may probe.
+    assert!(matches!(ask(&mut state, 661 * S, 3), Route::Use { provider: 1, .. }));
+    assert!(matches!(ask(&mut state, 662 * S, 4), Route::Use { provider: 0, .. }));
+    assert!(matches!(ask(&mut state, 662 * S, 5), Route::Use { provider: 1, .. }));
+    // It ends after all, and that shows as much as another's end.
+    assert!(state.ended(Moment(663 * S), other, 0, ProviderEnd::Ok, S));
+    assert!((6..20).all(|n| matches!(ask(&mut state, 663 * S, n), Route::Use { provider: 0, .. })));
+}
+
+#[test]
+fn a_changed_window_keeps_what_it_still_covers_and_no_more() {
+    // Nine failures at 96 to 104 s, the window changed, then one more: what opens at ten calls.
+    let opens = |before_s: f64, after_s: f64, at_s: u64| {
+        let with = |window_s| Providers { window_s, least_calls: 10, ..Providers::default() };
+        let mut state = State::new(Some(&with(before_s)));
+        let fail = |state: &mut State, second: u64| {
+            let n = second as u32;
+            assert!(matches!(ask(state, second * S, n), Route::Use { provider: 0, .. }));
+            end(state, second * S, n, 0, ProviderEnd::Failed);
+            state.left(ticket(n));
+        };
+        (96..105).for_each(|second| fail(&mut state, second));
+        state.adopt(Some(&with(after_s)));
+        fail(&mut state, at_s);
+        matches!(ask(&mut state, at_s * S, 1000), Route::Use { provider: 1, .. })
+    };
+    assert!(opens(30.0, 30.0, 105) && opens(30.0, 300.0, 105) && opens(300.0, 30.0, 105));
+    // A longer window covers more, and forgets in its turn; a shorter one forgets sooner.
+    assert!(opens(30.0, 300.0, 300) && !opens(30.0, 300.0, 500));
+    assert!(!opens(300.0, 30.0, 160));
+}
+
+#[test]
 fn the_share_of_failures_opens_once_there_are_enough_calls() {
     let mut state = state(|p| p.least_calls = 10);
     let mut good = 0;

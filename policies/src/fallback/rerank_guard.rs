@@ -9,7 +9,7 @@
 //! Calls that already wait for a place when the guard closes keep waiting; they are within their limit.
 
 use crate::admission::permits::Permits;
-use crate::admission::{Gate, Key, Limit, Refusal};
+use crate::admission::{Gate, Key, Limit, Refusal, WhenFull};
 use crate::moment::{nanos, seconds};
 use crate::{Moment, Reason, Ticket};
 use schemars::JsonSchema;
@@ -217,9 +217,10 @@ impl State {
     /// The permits of the reranker.
     #[inline]
     pub(crate) fn gate(&mut self) -> Gate<'_> {
-        let wait_s = seconds(self.wait_ns);
         Gate {
-            expired: self.skip(Reason::RerankGuardWaitExpired, wait_s, wait_s),
+            full: Reason::GateFull,
+            expired: Reason::RerankGuardWaitExpired,
+            answer: WhenFull { retry_after_ns: None, keep: Some(self.parameters.keep) },
             permits: &mut self.permits,
             limit: Limit::Same(self.parameters.max_at_once),
             wait_ns: self.wait_ns,

@@ -87,11 +87,11 @@ impl AlertRule {
     pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
         let bounded = self.above.is_some() || self.below.is_some();
         if bounded == self.from_baseline.is_some() {
-            return Err(PolicyError::NotAllowed {
-                path: path.to_owned(),
-                found: if bounded { "bounds and `from_baseline`" } else { "no condition" }.to_owned(),
-                allowed: "`above`, `below` or both, or `from_baseline` alone".to_owned(),
-            });
+            return Err(PolicyError::not_allowed(
+                path,
+                if bounded { "bounds and `from_baseline`" } else { "no condition" }.to_owned(),
+                "`above`, `below` or both, or `from_baseline` alone",
+            ));
         }
         let Self { signal, above, below, .. } = *self;
         if bounded { Condition { signal, above, below }.check(path) } else { Ok(()) }

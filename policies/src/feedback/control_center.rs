@@ -40,11 +40,12 @@ impl Condition {
         Self { signal, above: None, below: Some(value) }
     }
 
-    /// The value that was found, if the condition holds.
-    pub(crate) fn holds(&self, signals: &Signals) -> Option<f64> {
-        let value = signals.get(self.signal)?;
-        let is_above = self.above.is_none_or(|above| value > above);
-        (is_above && self.below.is_none_or(|below| value < below)).then_some(value)
+    /// Whether the signal is known and within the bounds.
+    pub(crate) fn holds(&self, signals: &Signals) -> bool {
+        let within = |value| {
+            self.above.is_none_or(|above| value > above) && self.below.is_none_or(|below| value < below)
+        };
+        signals.get(self.signal).is_some_and(within)
     }
 
     /// What a value that holds was compared with.
@@ -54,11 +55,9 @@ impl Condition {
 
     pub(crate) fn check(&self, path: &str) -> Result<(), PolicyError> {
         match (self.above, self.below) {
-            (None, None) => Err(PolicyError::NotAllowed {
-                path: path.to_owned(),
-                found: "neither `above` nor `below`".to_owned(),
-                allowed: "at least one of them".to_owned(),
-            }),
+            (None, None) => {
+                Err(PolicyError::not_allowed(path, "neither `above` nor `below`", "at least one of them"))
+            }
             (Some(above), Some(below)) => PolicyError::ordered(path, ("above", above), ("below", below)),
             _ => Ok(()),
         }
@@ -93,11 +92,7 @@ pub struct Rule {
 impl Rule {
     pub(crate) fn check(&self, path: &str, policy: &Policy) -> Result<(), PolicyError> {
         if self.when.is_empty() {
-            return Err(PolicyError::NotAllowed {
-                path: format!("{path}.when"),
-                found: "no condition".to_owned(),
-                allowed: "at least one".to_owned(),
-            });
+            return Err(PolicyError::not_allowed(format!("{path}.when"), "no condition", "at least one"));
         }
         for (index, condition) in self.when.iter().enumerate() {
             condition.check(&format!("{path}.when.{index}"))?;
@@ -147,7 +142,7 @@ impl State {
 
     /// Reads the signals: what the rule wants now.
     pub(crate) fn read(&mut self, now: Moment, signals: &Signals) {
-        let held = self.rule.when.iter().all(|condition| condition.holds(signals).is_some());
+        let held = self.rule.when.iter().all(|condition| condition.holds(signals));
         let first = self.rule.when.first();
         let found = first.and_then(|first| signals.get(first.signal)).unwrap_or_default();
         let threshold = first.map(Condition::threshold).unwrap_or_default();

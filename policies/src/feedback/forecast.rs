@@ -239,11 +239,7 @@ impl Forecast {
 
     pub(crate) fn check(&self, path: &str, policy: &Policy) -> Result<(), PolicyError> {
         let wrong = |name: &str, found: String, allowed: &str| {
-            Err(PolicyError::NotAllowed {
-                path: format!("{path}.{name}"),
-                found,
-                allowed: allowed.to_owned(),
-            })
+            Err(PolicyError::not_allowed(format!("{path}.{name}"), found, allowed))
         };
         if self.profile.is_empty() {
             return wrong("profile", "no point".to_owned(), "at least one");

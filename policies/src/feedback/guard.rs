@@ -8,6 +8,7 @@
 //! cooldowns, as a person would move it.
 
 use crate::moment::nanos;
+use crate::policy::number_in;
 use crate::{Moment, Policy, PolicyError, Reason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -101,8 +102,7 @@ impl Actuator {
 
     /// Reads the present value; `policy` is the policy as a tree.
     pub(crate) fn read(&mut self, policy: &Value) {
-        let found = self.path.split('.').try_fold(policy, |place, step| place.get(step));
-        self.value = found.and_then(Value::as_f64);
+        self.value = number_in(policy, &self.path);
     }
 
     /// Whether the cooldown is over.
@@ -148,9 +148,7 @@ pub(crate) fn check_parameter(
     (value_path, value): (&str, Option<f64>),
     policy: &Policy,
 ) -> Result<(), PolicyError> {
-    let wrong = |allowed: String| {
-        Err(PolicyError::NotAllowed { path: path.to_owned(), found: format!("`{parameter}`"), allowed })
-    };
+    let wrong = |allowed: String| Err(PolicyError::not_allowed(path, format!("`{parameter}`"), allowed));
     let family = parameter.split('.').next().unwrap_or_default();
     if ["signals", "feedback", "store"].contains(&family) {
         return wrong(
@@ -183,7 +181,7 @@ pub(crate) fn check_parameter(
             PolicyError::NotAllowed { path, allowed, .. } if path == parameter => allowed,
             other => format!("what the policy allows ({other})"),
         };
-        PolicyError::NotAllowed { path: value_path.to_owned(), found: value.to_string(), allowed }
+        PolicyError::not_allowed(value_path, value.to_string(), allowed)
     })
 }
 

@@ -127,6 +127,11 @@ impl Feedback {
         own.chain(preset).collect()
     }
 
+    /// What follows the forecast, if anything does.
+    pub(crate) fn forecast_sets(&self) -> Option<&forecast::Sets> {
+        self.forecast.as_ref()?.sets.as_ref()
+    }
+
     /// Rules that no single range can state. `policy` is the policy that this is a part of.
     pub(crate) fn check(&self, policy: &Policy) -> Result<(), PolicyError> {
         for (name, rule) in &self.control_center {
@@ -153,16 +158,16 @@ impl Feedback {
     fn check_owners(&self) -> Result<(), PolicyError> {
         let setpoints =
             self.setpoints.iter().map(|(name, setpoint)| (format!("setpoints.{name}"), &setpoint.parameter));
-        let forecast = self.forecast.iter().filter_map(|forecast| forecast.sets.as_ref());
-        let forecast = forecast.map(|sets| ("forecast.sets".to_owned(), &sets.parameter));
+        let forecast =
+            self.forecast_sets().into_iter().map(|sets| ("forecast.sets".to_owned(), &sets.parameter));
         let mut owners: Vec<(String, &String)> = Vec::new();
         for (owner, parameter) in forecast.chain(setpoints) {
             if let Some((other, _)) = owners.iter().find(|(_, taken)| *taken == parameter) {
-                return Err(PolicyError::NotAllowed {
-                    path: format!("feedback.{owner}.parameter"),
-                    found: format!("`{parameter}`"),
-                    allowed: format!("a parameter of its own: feedback.{other} sets this one"),
-                });
+                return Err(PolicyError::not_allowed(
+                    format!("feedback.{owner}.parameter"),
+                    format!("`{parameter}`"),
+                    format!("a parameter of its own: feedback.{other} sets this one"),
+                ));
             }
             owners.push((owner, parameter));
         }

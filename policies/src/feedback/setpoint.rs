@@ -57,11 +57,11 @@ impl Setpoint {
     pub(crate) fn check(&self, path: &str, policy: &Policy) -> Result<(), PolicyError> {
         PolicyError::ordered(path, ("least", self.least), ("most", self.most))?;
         if self.kp * self.ki < 0.0 || (self.kp == 0.0 && self.ki == 0.0) {
-            return Err(PolicyError::NotAllowed {
-                path: format!("{path}.ki"),
-                found: format!("{} with kp = {}", self.ki, self.kp),
-                allowed: "not both 0, and of one sign".to_owned(),
-            });
+            return Err(PolicyError::not_allowed(
+                format!("{path}.ki"),
+                format!("{} with kp = {}", self.ki, self.kp),
+                "not both 0, and of one sign",
+            ));
         }
         let parameter = format!("{path}.parameter");
         for (name, value) in [("least", self.least), ("most", self.most)] {

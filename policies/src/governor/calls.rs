@@ -1,11 +1,16 @@
 //! Calls: limiters and gates at the point where a resource is used.
 //!
-//! A call passes the guard of the reranker, then the limiters of rates, then the gates, each in the
-//! order of the file. While it waits at a gate it keeps the permits it has; all calls take gates in one
-//! order, so none waits in a circle. An attempt makes one call at a time.
+//! A call passes the guard of the reranker, then the limiters of rates, which may hold it back until its
+//! turn, then the gates, each in the order of the file. While it waits at a gate it keeps the permits it has;
+//! all calls take gates in one order, so none waits in a circle. An attempt makes one call at a time.
+//!
+//! A call that comes to a full gate out of the line of an earlier one stands there for as long as a newcomer
+//! would, or for what is left of its wait at the earlier one if that is longer: the driver was told that
+//! bound, and asks when it is reached. So it may stand for a while also at a gate at which no newcomer
+//! waits. Turning it away at once was rejected: it has waited already, and others behind it have not.
 
 use super::tickets::Standing;
-use super::{Governor, UNIT_RERANK, UNIT_TURN};
+use super::{Governor, UNIT_RERANK};
 use crate::admission::{Refusal, Verdict};
 use crate::{Call, CallEnd, CallView, End, Moment, Reason, Signals, Site, Ticket};
 
@@ -55,7 +60,7 @@ impl Governor {
             && let Some(slot) = self.tickets.get_mut(ticket)
         {
             let deadline = now.after(turn_ns);
-            slot.standing = Standing::Waiting { gate: UNIT_TURN, site, position: 0, deadline };
+            slot.standing = Standing::Turn { site, deadline };
             return Call::Wait { at_most_ns: turn_ns };
         }
         self.go_on(now, ticket, site)
@@ -63,7 +68,7 @@ impl Governor {
 
     /// What a call is told that has only the gates before it.
     fn go_on(&mut self, now: Moment, ticket: Ticket, site: Site) -> Call {
-        match self.pass_gates(now, ticket, site, 0) {
+        match self.pass_gates(now, ticket, site, 0, now) {
             // A gate that lets nobody wait answers at once.
             Call::Wait { at_most_ns: 0 } => self.waited(now, ticket, site),
             answer => answer,
@@ -75,7 +80,9 @@ impl Governor {
         let slot = self.tickets.get_mut(ticket)?;
         match slot.standing {
             Standing::Free => None,
-            Standing::Waiting { deadline, .. } => Some(Call::Wait { at_most_ns: deadline.since(now) }),
+            Standing::Turn { deadline, .. } | Standing::Waiting { deadline, .. } => {
+                Some(Call::Wait { at_most_ns: deadline.since(now) })
+            }
             Standing::Granted { .. } => {
                 slot.standing = Standing::Free;
                 Some(Call::Proceed)
@@ -86,30 +93,33 @@ impl Governor {
 
     /// A held call's longest wait is over. Answers what to do with it: [`Call::Proceed`] when it was given
     /// its permit at this very moment, was held back until its turn, or does not wait at all;
-    /// [`Call::Wait`] when it stands at a later gate whose wait is not over. After [`Call::Skip`] and [`Call::Busy`], [`Governor::woken`] may have
-    /// calls to name.
+    /// [`Call::Wait`] when it stands at a later gate whose wait is not over. After [`Call::Skip`] and
+    /// [`Call::Busy`], [`Governor::woken`] may have calls to name.
     pub fn waited(&mut self, now: Moment, ticket: Ticket, site: Site) -> Call {
         let Some(slot) = self.tickets.get_mut(ticket) else { return Call::Proceed };
         match slot.standing {
-            Standing::Waiting { gate, site: at, position, deadline } if at == site => {
-                if now < deadline {
-                    return Call::Wait { at_most_ns: deadline.since(now) };
-                }
+            Standing::Turn { site: at, deadline } | Standing::Waiting { site: at, deadline, .. }
+                if at == site && now < deadline =>
+            {
+                Call::Wait { at_most_ns: deadline.since(now) }
+            }
+            Standing::Turn { site: at, .. } if at == site => {
                 slot.standing = Standing::Free;
-                if gate == UNIT_TURN {
-                    return self.go_on(now, ticket, site);
-                }
+                self.go_on(now, ticket, site)
+            }
+            Standing::Waiting { gate, site: at, position, .. } if at == site => {
+                slot.standing = Standing::Free;
                 let request = slot.request;
                 let key = self.key_at(gate, &request);
                 let Some(found) = self.gate(gate) else { return Call::Proceed };
                 found.permits.leave(key, position);
-                let expired = found.expired;
+                let refusal = found.turned_away(key);
                 if gate == UNIT_RERANK
                     && let Some(guard) = &mut self.rerank
                 {
                     guard.expired(now, ticket);
                 }
-                self.refuse(now, ticket, site, gate, &expired)
+                self.refuse(now, ticket, site, gate, &refusal)
             }
             Standing::Granted { site: at } if at == site => {
                 slot.standing = Standing::Free;
@@ -152,8 +162,16 @@ impl Governor {
         self.release(now, end.ticket, end.site, &end.into());
     }
 
-    /// Takes the gates of a site from the one at index `from`; waits at the first that is full.
-    pub(super) fn pass_gates(&mut self, now: Moment, ticket: Ticket, site: Site, from: usize) -> Call {
+    /// Takes the gates of a site from the one at index `from`; waits at the first that is full, to
+    /// `at_least_until` in any case.
+    fn pass_gates(
+        &mut self,
+        now: Moment,
+        ticket: Ticket,
+        site: Site,
+        from: usize,
+        at_least_until: Moment,
+    ) -> Call {
         for index in from..self.sites[site.index()].gates.len() {
             let unit = self.sites[site.index()].gates[index];
             let Some(slot) = self.tickets.get_mut(ticket) else { return Call::Proceed };
@@ -170,13 +188,12 @@ impl Governor {
                 }
                 continue;
             }
-            let wait_ns = gate.wait_ns;
+            let deadline = now.after(gate.wait_ns).max(at_least_until);
             let position = self.join(now, unit, key, ticket);
             if let Some(slot) = self.tickets.get_mut(ticket) {
-                let deadline = now.after(wait_ns);
                 slot.standing = Standing::Waiting { gate: unit, site, position, deadline };
             }
-            return Call::Wait { at_most_ns: wait_ns };
+            return Call::Wait { at_most_ns: deadline.since(now) };
         }
         Call::Proceed
     }
@@ -227,10 +244,10 @@ impl Governor {
         while let Some(gate) = self.gate(unit) {
             let Some(ticket) = gate.permits.grant(key, gate.limit) else { return };
             let waiting = self.tickets.get_mut(ticket).and_then(|slot| match slot.standing {
-                Standing::Waiting { site, .. } => Some((slot, site)),
+                Standing::Waiting { site, deadline, .. } => Some((slot, site, deadline)),
                 _ => None,
             });
-            let Some((slot, site)) = waiting else {
+            let Some((slot, site, deadline)) = waiting else {
                 debug_assert!(false, "one that left still stood in the line");
                 if let Some(gate) = self.gate(unit) {
                     gate.permits.give_back(key);
@@ -240,7 +257,8 @@ impl Governor {
             slot.held |= 1 << unit;
             slot.standing = Standing::Free;
             let next = self.sites[site.index()].gates.iter().position(|&gate| gate == unit);
-            if self.pass_gates(now, ticket, site, next.map_or(0, |index| index + 1)) == Call::Proceed {
+            let next = next.map_or(0, |index| index + 1);
+            if self.pass_gates(now, ticket, site, next, deadline) == Call::Proceed {
                 if let Some(slot) = self.tickets.get_mut(ticket) {
                     slot.standing = Standing::Granted { site };
                 }

@@ -59,20 +59,14 @@ impl Governor {
     #[inline]
     pub(super) fn note(&mut self, now: Moment, unit: u8, refusal: &Refusal) {
         let Refusal { why, found, threshold, .. } = *refusal;
-        self.last = why;
         self.evidence[why.index()] = Some(Evidence { unit, author: None, found, threshold, at: now });
     }
 
-    /// Notes the comparison behind what happened by the clock. It is no decision on a request, so the last
-    /// reason stays. `author`: the loop's rule that decided; absent: the store.
+    /// Notes the comparison behind what happened by the clock. `author`: the loop's rule that decided;
+    /// absent: the store.
     pub(super) fn note_tick(&mut self, now: Moment, author: Option<Author>, compared: &Refusal) {
         let Refusal { why, found, threshold, .. } = *compared;
         self.evidence[why.index()] = Some(Evidence { unit: UNIT_STORE, author, found, threshold, at: now });
-    }
-
-    /// The reason of the last decision that was not simply "go on".
-    pub fn last_reason(&self) -> Reason {
-        self.last
     }
 
     /// Explains the newest decision that was taken for this reason; `None`: it was never taken, so there
@@ -95,8 +89,8 @@ impl Governor {
         let request = slot.request;
         let key = self.key_at(unit, &request);
         let gate = self.gate(unit)?;
-        let (found, threshold) = (f64::from(gate.permits.taken(key)), f64::from(gate.limit.of(key)));
-        Some(self.explained(Reason::GateFull, Evidence { unit, author: None, found, threshold, at: now }))
+        let (reason, (found, threshold)) = (gate.full, gate.inside(key));
+        Some(self.explained(reason, Evidence { unit, author: None, found, threshold, at: now }))
     }
 
     fn explained(&self, reason: Reason, evidence: Evidence) -> Explanation {

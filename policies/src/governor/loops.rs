@@ -11,7 +11,7 @@ use crate::feedback::guard::{Actuator, Suppressed, Verdict};
 use crate::feedback::{Feedback, Loop, alerts, setpoint};
 use crate::moment::nanos;
 use crate::queueing;
-use crate::store::{FallbackUses, Refresh};
+use crate::store::FallbackUses;
 use crate::{Command, Moment, Notice, Policy, Reason, Signals, Ticked};
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,12 @@ enum Answer {
     HeldBack,
 }
 
+/// When a loop runs next after `now`: at the next multiple of its period.
+fn next_run(now: Moment, which: Loop, feedback: &Feedback) -> Moment {
+    let period = nanos(feedback.loops.of(which)).max(1);
+    Moment((now.0 / period + 1).saturating_mul(period))
+}
+
 /// State of the feedback loops.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Loops {
@@ -90,8 +96,7 @@ impl Loops {
             .values()
             .map(|parameters| setpoint::State::new(parameters.clone(), actuator(&parameters.parameter)));
         let setpoints = setpoints.collect();
-        let sets = feedback.forecast.as_ref().and_then(|forecast| forecast.sets.as_ref());
-        let forecast = sets.map(|sets| actuator(&sets.parameter));
+        let forecast = feedback.forecast_sets().map(|sets| actuator(&sets.parameter));
         let alerts = feedback.alert_rules().into_iter().map(|(_, rule)| alerts::State::new(rule)).collect();
         let mut loops = Self {
             due: [None; 3],
@@ -105,7 +110,7 @@ impl Loops {
         };
         for which in Loop::ALL {
             let runs = loops.runs(which, feedback);
-            loops.due[which as usize] = runs.then(|| Moment(nanos(feedback.loops.of(which))));
+            loops.due[which as usize] = runs.then(|| next_run(Moment::ZERO, which, feedback));
         }
         loops.read_values(policy);
         loops
@@ -113,16 +118,20 @@ impl Loops {
 
     /// Whether anything runs on this loop.
     fn runs(&self, which: Loop, feedback: &Feedback) -> bool {
-        let sets = feedback.forecast.as_ref().and_then(|forecast| forecast.sets.as_ref());
         self.rules.iter().any(|state| state.rule.on == which)
             || self.setpoints.iter().any(|state| state.parameters.on == which)
             || self.alerts.iter().any(|state| state.rule.on == which)
-            || sets.is_some_and(|sets| sets.on == which)
+            || feedback.forecast_sets().is_some_and(|sets| sets.on == which)
     }
 
-    /// Takes changed numbers of the feedback itself over.
-    pub(super) fn adopt(&mut self, policy: &Policy) {
+    /// Takes changed numbers of the feedback itself over. A loop that has become faster does not wait for
+    /// the end of its old period.
+    pub(super) fn adopt(&mut self, now: Moment, policy: &Policy) {
         let feedback = &policy.feedback;
+        for which in Loop::ALL {
+            let next = next_run(now, which, feedback);
+            self.due[which as usize] = self.due[which as usize].map(|due| due.min(next));
+        }
         self.rules.iter_mut().zip(feedback.rules()).for_each(|(state, (_, rule))| state.adopt(rule));
         self.alerts.iter_mut().zip(feedback.alert_rules()).for_each(|(state, (_, rule))| state.adopt(rule));
         let setpoints = self.setpoints.iter_mut().zip(feedback.setpoints.values());
@@ -155,8 +164,7 @@ impl Loops {
         if now < *due {
             return false;
         }
-        let period = nanos(feedback.loops.of(which)).max(1);
-        *due = Moment((now.0 / period + 1).saturating_mul(period));
+        *due = next_run(now, which, feedback);
         true
     }
 
@@ -196,10 +204,10 @@ impl Governor {
         [by_signals, loops, store].into_iter().flatten().min()
     }
 
-    /// Lets what has a clock of its own run: the ladder and the queue, which follow their signals also
-    /// while nothing arrives, the refreshes of the store, and the feedback loops. What it brought is added to `ticked`;
-    /// commands are in force. Then [`Governor::woken`] may have calls to name. A loop whose period is no
-    /// multiple of the shortest one runs at the first tick after it is due.
+    /// Lets what has a clock of its own run: the ladder and the queue, which follow their signals also while
+    /// nothing arrives, the refreshes of the store, and the feedback loops. What it brought is added to
+    /// `ticked`; commands are in force. Then [`Governor::woken`] may have calls to name. A loop whose period
+    /// is no multiple of the shortest one runs at the first tick after it is due.
     pub fn tick(&mut self, now: Moment, signals: &Signals, ticked: &mut Ticked) {
         self.read_ladder(now, signals);
         if let Some(queue) = &mut self.queue {
@@ -254,11 +262,6 @@ impl Governor {
         self.uses
     }
 
-    /// The rate that the nodes of the store work with, all together, per second; `None`: there is no store.
-    pub fn shared_rate_per_s(&self) -> Option<f64> {
-        self.store.as_ref().map(crate::store::State::rate_per_s)
-    }
-
     /// Whether the rules were wiped and nothing limits at the front; counts it.
     #[inline]
     pub(super) fn wiped(&mut self, now: Moment) -> bool {
@@ -274,9 +277,9 @@ impl Governor {
     fn refresh(&mut self, now: Moment) {
         let Some(store) = &mut self.store else { return };
         let (timed_out, down) = (self.lost.store, self.lost.nodes);
-        if let Refresh::Failed { why, age_s, keep_s } = store.refresh(now, timed_out, down) {
+        if let Some(stand_in) = store.refresh(now, timed_out, down) {
             *(if down { &mut self.uses.nodes_down } else { &mut self.uses.store_timeouts }) += 1;
-            self.note_tick(now, None, &Refusal::new(why, age_s, keep_s));
+            self.note_tick(now, None, &stand_in);
         }
     }
 

@@ -3,6 +3,7 @@
 
 use super::tests::{Bench, MS};
 use super::*;
+use crate::policy::number_in;
 use crate::signal::SignalKind;
 use crate::{Arrival, End, Level, Next, RequestView, Ticket};
 use proptest::prelude::*;
@@ -162,9 +163,7 @@ proptest! {
             }
             prop_assert!(!manual || bench.commands.len() == given);
             for (_, command) in &bench.commands[given..] {
-                let pointer = format!("/{}", command.parameter.replace('.', "/"));
-                let before = before.as_ref().unwrap();
-                let present = before.pointer(&pointer).and_then(serde_json::Value::as_f64).unwrap();
+                let present = number_in(before.as_ref().unwrap(), &command.parameter).unwrap();
                 let ratio = command.value / present;
                 prop_assert!((1.0 / 2.5 - 1e-9..=2.5 + 1e-9).contains(&ratio), "{present} to {}", command.value);
             }

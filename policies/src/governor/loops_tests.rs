@@ -57,7 +57,7 @@ impl Bench {
     }
 
     fn rate(&self) -> f64 {
-        self.governor.policy().to_value().pointer("/admission/entry/rate_per_s").unwrap().as_f64().unwrap()
+        self.governor.policy().number(RATE).unwrap()
     }
 }
 
@@ -148,6 +148,17 @@ fn c3_each_loop_runs_at_its_period() {
         assert_eq!(at % nanos(period_s), 0, "{name} at {at}");
         assert!(at - 181 * S < nanos(period_s));
     }
+}
+
+#[test]
+fn a_shortened_period_is_in_force_at_once() {
+    let mut bench = Bench::new(&rule("").replace("'limiter'", "'weights'"));
+    bench.show(0, SignalKind::QueueLength, 500.0);
+    bench.run(0..1000);
+    bench.governor.set(Moment(S), "feedback.loops.weights_s", 2.0).unwrap();
+    assert_eq!(bench.governor.tick_period_ns(), Some(2 * S));
+    bench.run(1000..5000);
+    assert_eq!(bench.given(), [(2000, 20.0)]);
 }
 
 #[test]

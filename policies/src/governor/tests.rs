@@ -249,3 +249,116 @@ fn the_rerank_guard_skips_and_keeps_five() {
     let other = governor.call(Moment(10_150 * MS), &call_of(2, Site::RerankCall), &signals);
     assert_eq!(other, skip(Reason::RerankGuardBusy));
 }
+
+#[test]
+fn a_gate_gives_the_bound_in_force_now() {
+    let gate = |wait_s: u8| {
+        format!(
+            "[admission.a]\nkind = 'adaptive_concurrency'\nplace = 'llm_call'\ninitial = 4\nleast = 1\n\
+             wait_at_most_s = {wait_s}\nlaw = {{ kind = 'aimd', decrease = 0.5 }}\n"
+        )
+    };
+    let signals = Signals::default();
+    // A broken call halves the limit, so that the three others are one too many.
+    let halved = |wait_s| {
+        let mut governor = governor(&gate(wait_s));
+        for n in 0..4 {
+            governor.arrived(Moment(0), &request(n), &signals);
+            assert_eq!(governor.call(Moment(0), &call_of(n, Site::LlmCall), &signals), Call::Proceed);
+        }
+        governor.ended(Moment(1), &CallEnd { ok: false, ..end_of(0, Site::LlmCall) });
+        governor.arrived(Moment(2), &request(4), &signals);
+        let answer = governor.call(Moment(2), &call_of(4, Site::LlmCall), &signals);
+        (governor, answer)
+    };
+    let (governor, answer) = halved(0);
+    assert_eq!(answer, Call::Busy { why: Reason::AdaptiveFull, retry_after_ns: None });
+    let why = governor.explain(Reason::AdaptiveFull).unwrap();
+    assert_eq!((why.found, why.threshold), (3.0, 2.0), "{why}");
+    let (mut governor, answer) = halved(1);
+    assert_eq!(answer, Call::Wait { at_most_ns: S });
+    let held = governor.explain_wait(Moment(3), ticket(4)).unwrap();
+    assert_eq!((held.reason, held.found, held.threshold), (Reason::AdaptiveFull, 3.0, 2.0));
+}
+
+#[test]
+fn a_later_gate_leaves_a_call_what_is_left_of_its_wait() {
+    let file = "[admission.all]\nkind = 'concurrency_gate'\nplace = 'llm_call'\nmax_at_once = 2\nwait_at_most_s = 2\n\
+                [admission.tenant]\nkind = 'concurrency_gate'\nplace = 'llm_call'\nkey = 'tenant'\n\
+                max_at_once = 1\n";
+    let mut governor = governor(file);
+    let signals = Signals::default();
+    let mut ask = |n, tenant, now| {
+        governor.arrived(Moment(now), &RequestView { tenant, ..request(n) }, &signals);
+        governor.call(Moment(now), &CallView { tenant, ..call_of(n, Site::LlmCall) }, &signals)
+    };
+    assert_eq!([ask(0, 0, 0), ask(1, 1, 0)], [Call::Proceed; 2]);
+    // Two of the first tenant wait for the gate of all.
+    assert_eq!([ask(2, 0, 0), ask(3, 0, 0)], [Call::Wait { at_most_ns: 2 * S }; 2]);
+    governor.ended(Moment(S), &end_of(1, Site::LlmCall));
+    // One is through, and stands at the tenant's gate for what is left: nobody was named, nobody turned away.
+    assert_eq!(woken(&mut governor), []);
+    let left = Call::Wait { at_most_ns: S };
+    assert_eq!(governor.call(Moment(S), &call_of(2, Site::LlmCall), &signals), left);
+    // A newcomer that the gate of all lets in does not wait at the tenant's.
+    let full = Call::Busy { why: Reason::GateFull, retry_after_ns: None };
+    assert_eq!(governor.waited(Moment(2 * S), ticket(2), Site::LlmCall), full);
+    let why = governor.explain(Reason::GateFull).unwrap();
+    assert_eq!((why.module.as_str(), why.found, why.threshold), ("admission.tenant", 1.0, 1.0));
+    governor.left(Moment(2 * S), ticket(3), &End::GONE);
+    governor.arrived(Moment(2 * S), &request(4), &signals);
+    assert_eq!(governor.call(Moment(2 * S), &call_of(4, Site::LlmCall), &signals), full);
+    // The one inside ends: nothing is left behind.
+    governor.ended(Moment(3 * S), &end_of(0, Site::LlmCall));
+    let out = ["all", "tenant"].map(|gate| governor.permits_out(gate, 0));
+    assert_eq!(out, [Some(0), Some(0)]);
+}
+
+#[test]
+fn a_call_that_leaves_before_its_turn_leaves_nothing_behind() {
+    let mut governor = governor(
+        "[admission.pace]\nkind = 'paced'\nplace = 'llm_call'\nrate_per_s = 10\nwait_at_most_s = 1\n\
+         [admission.gate]\nkind = 'concurrency_gate'\nplace = 'llm_call'\nmax_at_once = 1\nwait_at_most_s = 1\n",
+    );
+    let signals = Signals::default();
+    let site = Site::LlmCall;
+    let call = |slot| call_of(slot, site);
+    for slot in 0..3 {
+        assert_eq!(governor.arrived(Moment(0), &request(slot), &signals), Arrival::Admit);
+    }
+    assert_eq!(governor.call(Moment(0), &call(0), &signals), Call::Proceed);
+    assert_eq!(governor.call(Moment(0), &call(1), &signals), Call::Wait { at_most_ns: 100 * MS });
+    assert_eq!(governor.call(Moment(0), &call(2), &signals), Call::Wait { at_most_ns: 200 * MS });
+    governor.left(Moment(50 * MS), ticket(1), &End::GONE);
+    let early = governor.waited(Moment(200 * MS - 1), ticket(2), site);
+    assert_eq!(early, Call::Wait { at_most_ns: 1 });
+    // Its turn has come, but the gate is full: it waits there, and has the permit when it comes back.
+    let at_the_gate = governor.waited(Moment(200 * MS), ticket(2), site);
+    assert_eq!(at_the_gate, Call::Wait { at_most_ns: S });
+    governor.left(Moment(300 * MS), ticket(0), &End::GONE);
+    assert_eq!(governor.woken(), Some((ticket(2), site)));
+    governor.left(Moment(400 * MS), ticket(2), &End::GONE);
+    assert_eq!((governor.permits_out("gate", 0), governor.woken()), (Some(0), None));
+}
+
+#[test]
+fn the_token_balance_is_that_of_the_emptiest_bucket_at_the_front() {
+    let signals = Signals::default();
+    assert_eq!(self::governor("").token_balance(Moment(0), &signals), None);
+    let mut governor = self::governor(
+        "[admission.bucket]\nkind = 'token_bucket'\nrate_per_s = 1\nburst = 10\n\
+         [admission.weight]\nkind = 'weighted_bucket'\nbase_rate_per_s = 1\n\
+         [admission.calls]\nkind = 'token_bucket'\nplace = 'llm_call'\nrate_per_s = 0\nburst = 1\n",
+    );
+    assert_eq!(governor.token_balance(Moment(0), &signals), Some(1.0));
+    // Half a token of one in the second bucket, one of ten in the first.
+    assert_eq!(governor.arrived(Moment(0), &request(0), &signals), Arrival::Admit);
+    assert_eq!(governor.token_balance(Moment(0), &signals), Some(0.5));
+    let before = serde_json::to_string(&governor).expect("a governor is plain data");
+    assert_eq!(governor.token_balance(Moment(S / 4), &signals), Some(0.75));
+    assert_eq!(governor.token_balance(Moment(S / 2), &signals), Some(0.95));
+    assert_eq!(serde_json::to_string(&governor).expect("a governor is plain data"), before);
+    // The second takes the other half.
+    assert_eq!(governor.arrived(Moment(0), &request(1), &signals), Arrival::Admit);
+    assert_eq!(governor.token_balance(Moment(0), &signals), Some(0.0));
+}

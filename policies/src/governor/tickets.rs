@@ -15,6 +15,8 @@ pub(crate) enum Standing {
     Queued(Place),
     /// In the line of a gate.
     Waiting { gate: u8, site: Site, position: u64, deadline: Moment },
+    /// Its call is held back until its turn.
+    Turn { site: Site, deadline: Moment },
     /// It waited and was given its permits; the driver has not been told yet.
     Granted { site: Site },
 }
@@ -24,7 +26,7 @@ pub(crate) enum Standing {
 pub(crate) struct Slot {
     live: bool,
     pub(crate) standing: Standing,
-    /// Bit i is set while it holds a permit of gate i.
+    /// Bit i is set while module i holds something for it until its end: a permit, or an estimate.
     pub(crate) held: u64,
     pub(crate) request: RequestView,
 }
@@ -101,7 +103,7 @@ impl Tickets {
         let Some(slot) = self.get_mut(ticket) else { return };
         match &mut slot.standing {
             Standing::Queued(Place { position, .. }) | Standing::Waiting { position, .. } => *position = to,
-            Standing::Free | Standing::Granted { .. } => {}
+            Standing::Free | Standing::Turn { .. } | Standing::Granted { .. } => {}
         }
     }
 

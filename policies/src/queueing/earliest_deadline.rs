@@ -5,17 +5,14 @@
 //! enough and only the heads compete; a heap over all would order what is in order already. No class
 //! starves: whoever waits comes nearer to the front, however much of the others arrives later.
 
-use super::fifo::Limits;
+use super::wait_limits::WaitLimits;
 use super::{Discipline, Place, Popped, line::Line};
 use crate::admission::Refusal;
 use crate::governor::tickets::Tickets;
 use crate::moment::nanos;
-use crate::{Moment, PolicyError, RequestView, Signals, Ticket};
+use crate::{CLASSES, Moment, PolicyError, RequestView, Signals, Ticket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// Business classes: S0 to S4.
-const CLASSES: usize = 5;
 
 /// Parameters of earliest deadline first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,7 +65,7 @@ impl EarliestDeadline {
 /// Those who wait.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
-    limits: Limits,
+    limits: WaitLimits,
     target_ns: [u64; CLASSES],
     lines: [Line; CLASSES],
     queued: usize,
@@ -91,7 +88,7 @@ impl Discipline for State {
 
     fn new(parameters: &EarliestDeadline) -> Self {
         let mut state = Self {
-            limits: Limits::new(None, None),
+            limits: WaitLimits::new(None, None),
             target_ns: [0; CLASSES],
             lines: Default::default(),
             queued: 0,
@@ -102,7 +99,7 @@ impl Discipline for State {
 
     fn adopt(&mut self, parameters: &EarliestDeadline) {
         let Targets { s0, s1, s2, s3, s4 } = parameters.target_s;
-        self.limits = Limits::new(parameters.max_length, parameters.max_wait_s);
+        self.limits = WaitLimits::new(parameters.max_length, parameters.max_wait_s);
         self.target_ns = [s0, s1, s2, s3, s4].map(nanos);
     }
 
@@ -135,14 +132,9 @@ impl Discipline for State {
         if !self.limits.limits_wait() {
             return None;
         }
-        let (line, refusal) = self.lines.iter_mut().find_map(|line| {
-            let (_, since) = line.first()?;
-            let refusal = self.limits.expired(since, now)?;
-            Some((line, refusal))
-        })?;
-        let (ticket, _) = line.pop()?;
+        let expired = self.lines.iter_mut().find_map(|line| self.limits.pop_expired(line, now))?;
         self.queued -= 1;
-        Some((ticket, refusal))
+        Some(expired)
     }
 
     fn remove(&mut self, place: Place) {

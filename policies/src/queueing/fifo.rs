@@ -1,10 +1,10 @@
 //! One queue, first come first served, with limits of length and of waiting.
 
+use super::wait_limits::WaitLimits;
 use super::{Discipline, Place, Popped, line::Line};
 use crate::admission::Refusal;
 use crate::governor::tickets::Tickets;
-use crate::moment::{nanos, seconds};
-use crate::{Moment, PolicyError, Reason, RequestView, Signals, Ticket};
+use crate::{Moment, PolicyError, RequestView, Signals, Ticket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,71 +27,10 @@ impl Fifo {
     }
 }
 
-/// The limits of one queue, as the disciplines share them.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Limits {
-    max_length: usize,
-    max_wait_ns: u64,
-}
-
-impl Limits {
-    pub(crate) fn new(max_length: Option<u32>, max_wait_s: Option<f64>) -> Self {
-        Self {
-            max_length: max_length.map_or(usize::MAX, |length| length as usize),
-            max_wait_ns: max_wait_s.map_or(u64::MAX, nanos),
-        }
-    }
-
-    /// Whether one more may join a line.
-    #[inline]
-    pub(crate) fn admit(&self, line: &Line) -> Result<(), Refusal> {
-        self.admit_beside(line.len())
-    }
-
-    /// Whether one more may join so many.
-    #[inline]
-    pub(crate) fn admit_beside(&self, length: usize) -> Result<(), Refusal> {
-        if length < self.max_length {
-            return Ok(());
-        }
-        Err(Refusal::new(Reason::QueueFull, length as f64, self.max_length as f64))
-    }
-
-    /// How many more may join so many.
-    pub(crate) fn room(&self, length: usize) -> usize {
-        self.max_length.saturating_sub(length)
-    }
-
-    /// Whether waiting is limited at all.
-    #[inline]
-    pub(crate) fn limits_wait(&self) -> bool {
-        self.max_wait_ns < u64::MAX
-    }
-
-    /// The refusal of one that has stood since `since`, if that is too long.
-    #[inline]
-    pub(crate) fn expired(&self, since: Moment, now: Moment) -> Option<Refusal> {
-        let waited_ns = now.since(since);
-        (waited_ns > self.max_wait_ns)
-            .then(|| Refusal::new(Reason::QueueExpired, seconds(waited_ns), seconds(self.max_wait_ns)))
-    }
-
-    /// The first moment at which the head of `line` has waited too long.
-    pub(crate) fn next_expiry(&self, line: &Line) -> Option<Moment> {
-        let (_, since) = line.first()?;
-        self.expiry(since)
-    }
-
-    /// The first moment at which one that has stood since `since` has waited too long.
-    pub(crate) fn expiry(&self, since: Moment) -> Option<Moment> {
-        self.limits_wait().then(|| since.after(self.max_wait_ns).after(1))
-    }
-}
-
 /// Those who wait.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
-    limits: Limits,
+    limits: WaitLimits,
     line: Line,
 }
 
@@ -99,11 +38,11 @@ impl Discipline for State {
     type Parameters = Fifo;
 
     fn new(parameters: &Fifo) -> Self {
-        Self { limits: Limits::new(parameters.max_length, parameters.max_wait_s), line: Line::default() }
+        Self { limits: WaitLimits::new(parameters.max_length, parameters.max_wait_s), line: Line::default() }
     }
 
     fn adopt(&mut self, parameters: &Fifo) {
-        self.limits = Limits::new(parameters.max_length, parameters.max_wait_s);
+        self.limits = WaitLimits::new(parameters.max_length, parameters.max_wait_s);
     }
 
     #[inline]
@@ -128,10 +67,7 @@ impl Discipline for State {
 
     #[inline]
     fn pop_expired(&mut self, now: Moment) -> Option<(Ticket, Refusal)> {
-        let (ticket, since) = self.line.first()?;
-        let refusal = self.limits.expired(since, now)?;
-        self.line.pop();
-        Some((ticket, refusal))
+        self.limits.pop_expired(&mut self.line, now)
     }
 
     fn remove(&mut self, place: Place) {
@@ -158,6 +94,7 @@ impl Discipline for State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reason;
 
     const S: u64 = 1_000_000_000;
 

@@ -5,7 +5,7 @@
 //! waited longest: without `max_wait_s` they wait until the overload is over. The queue is overloaded
 //! while its oldest has waited longer than `overload_wait_s`, or more than `overload_length` wait.
 
-use super::fifo::Limits;
+use super::wait_limits::WaitLimits;
 use super::{Discipline, Place, Popped, line::Line};
 use crate::admission::Refusal;
 use crate::governor::tickets::Tickets;
@@ -38,18 +38,18 @@ impl LifoUnderOverload {
         if self.overload_wait_s.is_some() || self.overload_length.is_some() {
             return Ok(());
         }
-        Err(PolicyError::NotAllowed {
-            path: format!("{path}.overload_wait_s"),
-            found: "nothing that says when the queue is overloaded".to_owned(),
-            allowed: "overload_wait_s, overload_length, or both".to_owned(),
-        })
+        Err(PolicyError::not_allowed(
+            format!("{path}.overload_wait_s"),
+            "nothing that says when the queue is overloaded",
+            "overload_wait_s, overload_length, or both",
+        ))
     }
 }
 
 /// Those who wait.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
-    limits: Limits,
+    limits: WaitLimits,
     overload_wait_ns: u64,
     overload_length: usize,
     line: Line,
@@ -68,7 +68,7 @@ impl Discipline for State {
 
     fn new(parameters: &LifoUnderOverload) -> Self {
         let mut state = Self {
-            limits: Limits::new(None, None),
+            limits: WaitLimits::new(None, None),
             overload_wait_ns: 0,
             overload_length: 0,
             line: Line::default(),
@@ -78,7 +78,7 @@ impl Discipline for State {
     }
 
     fn adopt(&mut self, parameters: &LifoUnderOverload) {
-        self.limits = Limits::new(parameters.max_length, parameters.max_wait_s);
+        self.limits = WaitLimits::new(parameters.max_length, parameters.max_wait_s);
         self.overload_wait_ns = parameters.overload_wait_s.map_or(u64::MAX, nanos);
         self.overload_length = parameters.overload_length.map_or(usize::MAX, |length| length as usize);
     }
@@ -104,10 +104,7 @@ impl Discipline for State {
 
     #[inline]
     fn pop_expired(&mut self, now: Moment) -> Option<(Ticket, Refusal)> {
-        let (ticket, since) = self.line.first()?;
-        let refusal = self.limits.expired(since, now)?;
-        self.line.pop();
-        Some((ticket, refusal))
+        self.limits.pop_expired(&mut self.line, now)
     }
 
     fn remove(&mut self, place: Place) {

@@ -11,6 +11,7 @@ pub(crate) mod line;
 pub(crate) mod ranked;
 pub mod semantic;
 pub mod strict_priority;
+pub(crate) mod wait_limits;
 pub mod weighted_fair;
 
 use crate::admission::Refusal;

@@ -4,7 +4,7 @@
 //! starves. Within a queue all age alike and stand in order of arrival, so only the heads compete;
 //! among equals the one that has waited longest is served.
 
-use super::fifo::Limits;
+use super::wait_limits::WaitLimits;
 use super::{Discipline, Place, Popped, line::Line};
 use crate::admission::Refusal;
 use crate::governor::tickets::Tickets;
@@ -55,7 +55,7 @@ impl StrictPriority {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     by: By,
-    limits: Limits,
+    limits: WaitLimits,
     aging_ns: Option<u64>,
     lines: [Line; QUEUES],
     /// Bit i is set while somebody waits in queue i.
@@ -103,7 +103,7 @@ impl Discipline for State {
     fn new(parameters: &StrictPriority) -> Self {
         let mut state = Self {
             by: parameters.by,
-            limits: Limits::new(None, None),
+            limits: WaitLimits::new(None, None),
             aging_ns: None,
             lines: Default::default(),
             occupied: 0,
@@ -114,7 +114,7 @@ impl Discipline for State {
     }
 
     fn adopt(&mut self, parameters: &StrictPriority) {
-        self.limits = Limits::new(parameters.max_length, parameters.max_wait_s);
+        self.limits = WaitLimits::new(parameters.max_length, parameters.max_wait_s);
         self.aging_ns = parameters.aging_s.map(|seconds| nanos(seconds).max(1));
     }
 

@@ -11,12 +11,12 @@
 //! Queues served in turns (deficit round robin) were rejected: they need a queue for each flow, and there
 //! may be as many flows as users.
 
-use super::fifo::Limits;
 use super::ranked::{Ranked, rank_of};
+use super::wait_limits::WaitLimits;
 use super::{Discipline, Place, Popped};
 use crate::admission::{Key, Refusal, keyed::Keyed};
 use crate::governor::tickets::Tickets;
-use crate::{Moment, PolicyError, RequestView, Signals, Ticket};
+use crate::{Cost, Moment, PolicyError, RequestView, Signals, Ticket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,17 +36,6 @@ pub enum Flow {
     Tenant,
     /// A flow per user; all of equal weight.
     User,
-}
-
-/// What a request costs its flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Cost {
-    /// The same for all.
-    #[default]
-    Requests,
-    /// Its tokens in, and out as estimated.
-    Tokens,
 }
 
 /// Parameters of weighted fair queueing.
@@ -140,8 +129,8 @@ pub(crate) struct State {
     by: Flow,
     cost: Cost,
     weights: [f64; WEIGHTS],
-    limits: Limits,
-    limits_of_flow: Limits,
+    limits: WaitLimits,
+    limits_of_flow: WaitLimits,
     /// All in one queue, by the virtual time at which they begin.
     ranked: Ranked<Waiting>,
     flows: Keyed<FlowState>,
@@ -172,10 +161,7 @@ impl State {
     /// By how much virtual time the request lengthens its flow.
     #[inline]
     fn span(&self, flow: u64, request: &RequestView) -> f64 {
-        let cost = match self.cost {
-            Cost::Requests => 1.0,
-            Cost::Tokens => (f64::from(request.tokens_in) + f64::from(request.tokens_out_estimate)).max(1.0),
-        };
+        let cost = self.cost.of(request).max(1) as f64;
         if self.has_weights() { cost / self.weights[flow as usize] } else { cost }
     }
 
@@ -218,8 +204,8 @@ impl Discipline for State {
             by: parameters.by,
             cost: parameters.cost,
             weights: [1.0; WEIGHTS],
-            limits: Limits::new(None, None),
-            limits_of_flow: Limits::new(None, None),
+            limits: WaitLimits::new(None, None),
+            limits_of_flow: WaitLimits::new(None, None),
             ranked: Ranked::new(1),
             flows: Keyed::new(if few { Key::Endpoint } else { Key::User }),
             virtual_time: 0.0,
@@ -234,8 +220,8 @@ impl Discipline for State {
     fn adopt(&mut self, parameters: &WeightedFair) {
         let Weights { q0, q1, q2, q3, q4, q5, q6, q7 } = parameters.weights;
         self.weights = [q0, q1, q2, q3, q4, q5, q6, q7];
-        self.limits = Limits::new(parameters.max_length, parameters.max_wait_s);
-        self.limits_of_flow = Limits::new(parameters.max_length_of_flow, None);
+        self.limits = WaitLimits::new(parameters.max_length, parameters.max_wait_s);
+        self.limits_of_flow = WaitLimits::new(parameters.max_length_of_flow, None);
     }
 
     #[inline]
@@ -280,12 +266,7 @@ impl Discipline for State {
 
     #[inline]
     fn pop_expired(&mut self, now: Moment) -> Option<(Ticket, Refusal)> {
-        if !self.limits.limits_wait() {
-            return None;
-        }
-        let (position, since) = self.ranked.oldest()?;
-        let refusal = self.limits.expired(since, now)?;
-        let entry = self.ranked.take(position)?;
+        let (entry, refusal) = self.limits.pop_expired_of(&mut self.ranked, now)?;
         self.note_taken(entry.data, false);
         Some((entry.ticket, refusal))
     }
@@ -305,8 +286,7 @@ impl Discipline for State {
     }
 
     fn next_expiry(&self) -> Option<Moment> {
-        let (_, since) = self.ranked.oldest()?;
-        self.limits.expiry(since)
+        self.limits.next_expiry_of(&self.ranked)
     }
 
     fn ahead(&self, _: Moment, place: Place) -> Option<usize> {

@@ -76,7 +76,8 @@ fn the_last_resort_has_a_floor_and_keeps_red_lines() {
     assert!(!governor.last_resort(Moment(0), ticket(1), Some(0.79)));
     assert!(!governor.last_resort(Moment(0), ticket(1), None));
     assert!(!governor.last_resort(Moment(0), ticket(0), Some(1.0)));
-    assert_eq!(governor.last_reason(), Reason::CacheLastResort);
+    let served = governor.explain(Reason::CacheLastResort).unwrap();
+    assert_eq!((served.found, served.threshold), (f64::from(0.81_f32), 0.8));
     let mut none = self::governor("");
     assert!(!none.last_resort(Moment(0), ticket(1), Some(1.0)));
 }

@@ -7,8 +7,8 @@ use super::shares::Shares;
 use crate::admission::Refusal;
 use crate::governor::tickets::Tickets;
 use crate::moment::nanos;
-use crate::queueing::fifo::Limits;
 use crate::queueing::ranked::{Ranked, rank_of};
+use crate::queueing::wait_limits::WaitLimits;
 use crate::queueing::{Discipline, Place, Popped};
 use crate::{Level, Moment, Reason, RequestView, SignalKind, Signals, Ticket};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ struct Waiting {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     parameters: Semantic,
-    limits: Limits,
+    limits: WaitLimits,
     ranked: Ranked<Waiting>,
     shares: Shares,
     decay: Decay,
@@ -74,7 +74,7 @@ impl Discipline for State {
     fn new(parameters: &Semantic) -> Self {
         let mut state = Self {
             parameters: parameters.clone(),
-            limits: Limits::new(None, None),
+            limits: WaitLimits::new(None, None),
             ranked: Ranked::new(3),
             shares: Shares::new(),
             decay: Decay::new(),
@@ -89,7 +89,7 @@ impl Discipline for State {
     fn adopt(&mut self, parameters: &Semantic) {
         let aging = self.parameters.aging_s;
         self.parameters = parameters.clone();
-        self.limits = Limits::new(parameters.max_length, parameters.max_wait_s);
+        self.limits = WaitLimits::new(parameters.max_length, parameters.max_wait_s);
         self.shares.adopt(&parameters.weights);
         self.decay.adopt(nanos(parameters.decay_window_s), parameters.decay_factor);
         self.unmoved |= self.pressed;
@@ -142,12 +142,7 @@ impl Discipline for State {
     }
 
     fn pop_expired(&mut self, now: Moment) -> Option<(Ticket, Refusal)> {
-        if !self.limits.limits_wait() {
-            return None;
-        }
-        let (position, since) = self.ranked.oldest()?;
-        let refusal = self.limits.expired(since, now)?;
-        let entry = self.ranked.take(position)?;
+        let (entry, refusal) = self.limits.pop_expired_of(&mut self.ranked, now)?;
         Some((entry.ticket, refusal))
     }
 
@@ -164,8 +159,7 @@ impl Discipline for State {
     }
 
     fn next_expiry(&self) -> Option<Moment> {
-        let (_, since) = self.ranked.oldest()?;
-        self.limits.expiry(since)
+        self.limits.next_expiry_of(&self.ranked)
     }
 
     /// An estimate: exact within the queue, and by the shares of service between the queues.

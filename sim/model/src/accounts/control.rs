@@ -85,7 +85,7 @@ impl Control {
         let mut turns = u64::from(self.level.turns(level.index() as f64));
         for command in commands {
             if !self.parameters.contains_key(&command.parameter) {
-                let start = number(&self.start, &command.parameter).unwrap_or(command.value);
+                let start = self.start.number(&command.parameter).unwrap_or(command.value);
                 self.parameters.insert(command.parameter.clone(), Course::new(start));
             }
             if let Some(course) = self.parameters.get_mut(&command.parameter) {
@@ -104,12 +104,6 @@ impl Control {
             }
         }
     }
-}
-
-/// The number at a path of a policy.
-fn number(policy: &Policy, path: &str) -> Option<f64> {
-    let tree = serde_json::to_value(policy).ok()?;
-    tree.pointer(&format!("/{}", path.replace('.', "/")))?.as_f64()
 }
 
 #[cfg(test)]
