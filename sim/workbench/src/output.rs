@@ -252,6 +252,11 @@ impl Manifest {
             machine: Machine::this(),
         }
     }
+
+    /// Of a result for which nothing was simulated.
+    pub fn unsimulated(command: &str, loaded: &Loaded) -> Self {
+        Self::new(command, loaded, None, 0.0)
+    }
 }
 
 /// Writes a run folder.
@@ -274,7 +279,7 @@ pub fn write_run(target: &Path, force: bool, loaded: &Loaded, run: &Run) -> Resu
     folder.commit()
 }
 
-/// Writes a folder with one JSON result and the scenario it is about.
+/// Writes a folder with one JSON result, named as the manifest's command, and the scenario it is about.
 ///
 /// # Errors
 /// See [`OutputError`]; nothing is left behind then.
@@ -282,13 +287,13 @@ pub fn write_result(
     target: &Path,
     force: bool,
     loaded: &Loaded,
-    command: &str,
+    manifest: &Manifest,
     value: &impl Serialize,
 ) -> Result<PathBuf, OutputError> {
     let folder = Folder::create(target, force)?;
     folder.text("scenario.toml", &loaded.resolved)?;
-    folder.json(&format!("{command}.json"), value)?;
-    folder.json(MANIFEST, &Manifest::new(command, loaded, None, 0.0))?;
+    folder.json(&format!("{}.json", manifest.command), value)?;
+    folder.json(MANIFEST, manifest)?;
     folder.commit()
 }
 

@@ -73,6 +73,10 @@ fn threads_change_nothing_and_the_folder_holds_all() {
     // What the objective is about is among the metrics.
     assert!(one["metrics"]["latency_mean_s"]["value"].is_number());
     assert_eq!(place.names("out/a"), ["ablation.json", "manifest.json", "scenario.toml"]);
+    let manifest: serde_json::Value = serde_json::from_str(&place.read("out/a/manifest.json")).unwrap();
+    assert_eq!(manifest["digest"], one["digest"]);
+    assert!(manifest["digest"].is_string() && manifest["wall_s"].as_f64().unwrap() > 0.0, "{manifest}");
+    assert_ne!(one["digest"], ablation(&["--seed", "9"])["digest"]);
     let again = [&ablate[..], &["--out", "out/a"]].concat();
     place.forebay(&again).with(2);
     place.forebay(&[&again[..], &["--force"]].concat()).with(0);

@@ -20,6 +20,18 @@ fn a_variant_is_chosen_and_its_folder_runs_again() {
     assert!(out.starts_with("small (variant open): "), "{out}");
     let out = place.forebay(&["params", "small.toml", "--under", "variant"]).with(0).out;
     assert!(out.contains("right | open | slow") && out.contains("open: without the bucket"), "{out}");
+    let out = place.forebay(&["capacity", "small.toml", "--set", "variant=slow"]).with(0).out;
+    assert!(out.starts_with("small (variant slow): carries 5.000 requests/s"), "{out}");
+    let traced = ["run", "small.toml", "--set", "variant=slow", "--trace-requests", "1", "--out", "traced"];
+    place.forebay(&traced).with(0);
+    let out = place.forebay(&["explain", "traced"]).with(0).out;
+    assert!(out.starts_with("small (variant slow), seed 1"), "{out}");
+    let tuned = ["--parameter", "admission.entry.rate_per_s", "--from", "2", "--to", "8", "--points", "3"];
+    let tune = [&["tune", "small.toml", "--set", "variant=slow", "-q"], &tuned[..]].concat();
+    place.forebay(&tune).with(0);
+    assert_eq!(place.names("out"), ["small-slow-tune"]);
+    let tuned = place.read("out/small-slow-tune/tuned.toml");
+    assert!(tuned.starts_with("# Policy of the scenario small (variant slow), tuned by"), "{tuned}");
     // A variant that is broken is found though another is run.
     let broken = SCENARIO.replace("stages.desk.service_s.mean = 0.2", "stages.desk.service_s.maen = 0.2");
     place.write("broken.toml", broken);
