@@ -150,7 +150,7 @@ pub fn run_with_spans(
     let plan = &loaded.scenario.run;
     let count = plan.replications as usize;
     let mut gathering = Gathering::new();
-    let mut watched = Watch::new(&loaded.scenario);
+    let mut watched = Watch::default();
     let (mut timelines, mut happened) = (Vec::new(), Vec::new());
     let mut followed = None;
     let mut kept = 0;
