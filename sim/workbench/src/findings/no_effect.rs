@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_hand_over_without_a_path_to_people_is_found() {
-        let rules = MM1.replace("l1 = [\"desk\"]", "l1 = [\"desk\"]\nl3 = [\"faq\"]").to_owned()
+        let rules = MM1.replace("l1 = [\"desk\"]", "l1 = [\"desk\"]\nl3 = [\"faq\"]")
             + "[stages.faq]\nkind = \"rules\"\nservers = 4\nservice_s = 0.01\n\
                knowledge_base = { on_no_match = \"hand_over\" }\n";
         assert_eq!(unread(&rules), ["stages.faq.knowledge_base.on_no_match"]);
