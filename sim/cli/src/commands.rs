@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod explain;
 pub(crate) mod params;
 pub(crate) mod run;
+mod run_accounts;
 mod run_screen;
 pub(crate) mod trace;
 pub(crate) mod tune;

@@ -24,6 +24,7 @@ pub mod capacity;
 pub mod clock;
 pub mod findings;
 pub mod inputs;
+mod mix;
 pub mod output;
 pub mod run;
 pub mod show;
@@ -31,6 +32,7 @@ pub mod spans;
 pub mod summary;
 pub mod tune;
 pub mod verdict;
+mod wanted;
 pub mod workers;
 
 pub use ablate::{Ablation, ablate};

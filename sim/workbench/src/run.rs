@@ -10,8 +10,9 @@ use crate::spans::Followed;
 use crate::summary::{Gathering, Summary};
 use crate::verdict::Bottleneck;
 use crate::workers::Workers;
+use forebay_model::accounts::alerts::RaisedAlert;
 use forebay_model::scenario::Loaded;
-use forebay_model::timeline::Point;
+use forebay_model::timeline::{Mark, Point};
 use forebay_model::{Replication, RunError, simulate, simulate_with_spans};
 
 /// Timelines are kept up to so many points in all, some 100 MB: those of the first replications.
@@ -29,8 +30,19 @@ pub struct Run {
     pub bottleneck: Option<Bottleneck>,
     /// Timelines by replication, if they were asked for: of the first ones, where there are very many.
     pub timelines: Vec<Vec<Point>>,
+    /// What began and ended in those replications, likewise.
+    pub happened: Vec<Happened>,
     /// Requests of the first replication that were followed, if that was asked for.
     pub followed: Option<Followed>,
+}
+
+/// What began and ended in one replication, and the alerts that were raised in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Happened {
+    /// Faults, killed processes, commands of the feedback loops, alerts; in order of time.
+    pub marks: Vec<Mark>,
+    /// The alerts with what was found and their causes; of very many the first ones.
+    pub alerts: Vec<RaisedAlert>,
 }
 
 /// Why a scenario could not be run.
@@ -138,8 +150,8 @@ pub fn run_with_spans(
     let plan = &loaded.scenario.run;
     let count = plan.replications as usize;
     let mut gathering = Gathering::new();
-    let mut watched = Watch::new(&loaded.scenario);
-    let mut timelines = Vec::new();
+    let mut watched = Watch::default();
+    let (mut timelines, mut happened) = (Vec::new(), Vec::new());
     let mut followed = None;
     let mut kept = 0;
     workers.in_order(
@@ -159,6 +171,7 @@ pub fn run_with_spans(
             kept += replication.timeline.len();
             if keep_timelines && kept <= MOST_POINTS {
                 timelines.push(std::mem::take(&mut replication.timeline));
+                happened.push(Happened { marks: replication.marks, alerts: replication.alerts });
             }
             progress(index + 1, count);
         },
@@ -168,7 +181,7 @@ pub fn run_with_spans(
     if gathering.nothing_random() {
         summary.findings.push(findings::nothing_random(summary.replications));
     }
-    Ok(Run { summary, bottleneck, timelines, followed })
+    Ok(Run { summary, bottleneck, timelines, happened, followed })
 }
 
 #[cfg(test)]

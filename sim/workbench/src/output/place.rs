@@ -15,6 +15,7 @@ const FILES: &[&str] = &[
     "summary.json",
     "findings.json",
     "timeline.parquet",
+    "marks.parquet",
     "ablation.json",
     "capacity.json",
     "check.json",
