@@ -104,7 +104,7 @@ impl Meter {
         self.latencies.add(ended.latency);
         if all {
             self.now.answered += 1;
-            self.now.answered_l3 += u64::from(ended.level == Level::L3);
+            self.now.answered_l3 += u64::from(ended.answered_at() == Some(Level::L3));
             self.first_tokens.add(ended.ttft);
         }
     }
@@ -168,4 +168,30 @@ fn add(sum: &mut WindowCounts, counts: WindowCounts, op: impl Fn(u64, u64) -> u6
     sum.store_ns = op(sum.store_ns, counts.store_ns);
     sum.cache_lookups = op(sum.cache_lookups, counts.cache_lookups);
     sum.cache_hits = op(sum.cache_hits, counts.cache_hits);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_from_a_cache_is_none_of_l3() {
+        let mut meter = Meter::new(&Telemetry::default(), Stream::new(1, 0, "telemetry noise", 0));
+        let rules = Ended {
+            end: End::Answered,
+            level: Level::L3,
+            cached: false,
+            right: true,
+            in_time: true,
+            counts: true,
+            in_window: true,
+            latency: Span::from_secs_f64(1.0),
+            ttft: Span::from_secs_f64(1.0),
+            waited: Span::ZERO,
+        };
+        for cached in [false, true, true, true] {
+            meter.ended(&Ended { cached, ..rules }, true);
+        }
+        assert_eq!(meter.close_period().l3_share, Some(0.25));
+    }
 }

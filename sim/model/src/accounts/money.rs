@@ -97,9 +97,8 @@ impl Money {
             return csat;
         }
         let class = usize::from(request.class);
-        let answered = ended.end == End::Answered;
-        self.handed_over += u64::from(answered && ended.level == Level::L4);
-        let earns = answered && ended.right && ended.in_time;
+        self.handed_over += u64::from(ended.answered_at() == Some(Level::L4));
+        let earns = ended.end == End::Answered && ended.right && ended.in_time;
         let value = if earns { self.values.get(class).copied().unwrap_or(0.0) } else { 0.0 };
         let tier = self.by_tier.get_mut(usize::from(view.tier));
         for earned in [Some(&mut self.total), self.by_class.get_mut(class), tier].into_iter().flatten() {

@@ -236,7 +236,7 @@ impl Service {
         self.timeline.record(&ended);
         let seen = answer.map(|answer| answer.first_token);
         self.spans.tell(|spans| spans.recorded(now, request.index, &ended, seen));
-        if ended.counts && answered && *level == Level::L1 && !ended.cached {
+        if ended.counts && ended.answered_at() == Some(Level::L1) {
             let reranks = self.plan.endpoints[usize::from(view.endpoint)].reranks;
             self.measure.rerank_wanted += u64::from(reranks);
             self.measure.rerank_skipped += u64::from(skipped);
@@ -273,14 +273,15 @@ impl Service {
         if ended.end != End::Answered {
             return;
         }
-        if !ended.cached {
-            by.level[ended.level.index()].record(ended);
+        let level = ended.answered_at();
+        if let Some(level) = level {
+            by.level[level.index()].record(ended);
         }
         if !ended.counts {
             return;
         }
         measure.latency_s.add(ended.latency.as_secs_f64());
-        if matches!(ended.level, Level::L1 | Level::L2) && !ended.cached {
+        if matches!(level, Some(Level::L1 | Level::L2)) {
             measure.tokens_in += u64::from(view.tokens_in);
             measure.tokens_out += u64::from(request.tokens_out);
             if request.tokens_out > 1 && first_token < now {

@@ -149,7 +149,8 @@ impl Service {
             Level::L2 => top_k.map_or(endpoint.documents_l2, |k| k.min(endpoint.documents_l2)),
             Level::L3 | Level::L4 => 0,
         };
-        if attempt.level == Level::L1 && !self.plan.recall.is_empty() {
+        // An answer that needs no documents misses none.
+        if attempt.level == Level::L1 && endpoint.documents > 0 && !self.plan.recall.is_empty() {
             attempt.kept *= recall(&self.plan.recall, attempt.docs);
         }
         self.spans.tell(|spans| spans.started(id, attempt));

@@ -396,6 +396,8 @@ fn fewer_documents_are_retrieved_at_higher_rates() {
     assert!((few.1 - 0.98).abs() < 0.003, "{}", few.1);
     close(documents(100, &[&[top_k][..], &queue].concat()), 30.0);
     assert_eq!(documents(100, &[top_k]).1, 1.0);
+    // An endpoint without documents misses none of them.
+    assert_eq!(documents(20, &["endpoints.ask.documents=0"]).1, 1.0);
     // By the latency of the store: 40 documents take 0.4 s, 15 take 0.15 s, which is still too long.
     close(documents(20, &["policy.fallback.top_k={ by = \"store_latency\" }"]), 15.0);
 }
