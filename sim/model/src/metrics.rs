@@ -277,14 +277,14 @@ pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String,
     all.insert("stage".to_owned(), stages);
     economics::breakdowns(service, &mut all);
     control::breakdowns(service, loaded, &mut all);
-    let gates = service.governor.gate_peaks().map(|(name, most)| {
+    let gates = service.gate_peaks().map(|(name, most)| {
         let mut sheet = Sheet::new();
         sheet.put("inside_max", "", f64::from(most));
         (name.to_owned(), sheet.0)
     });
     all.insert("gate".to_owned(), gates.collect());
     if let Some(store) = &loaded.scenario.policy.store {
-        let uses = service.governor.fallback_uses();
+        let uses = service.fallback_uses();
         let mut sheet = Sheet::new();
         for (name, n) in [
             ("store_timeouts", uses.store_timeouts),

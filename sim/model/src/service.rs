@@ -152,6 +152,10 @@ pub(crate) enum StageState {
 }
 
 impl StageState {
+    pub(crate) fn batching(&self) -> Option<&BatchingStage> {
+        if let Self::Batching(stage) = self { Some(stage) } else { None }
+    }
+
     /// The replica or GPU that serves an attempt at this stage, where a stage has several.
     pub(crate) fn replica(&self, attempt: &Attempt) -> Option<u32> {
         match self {
@@ -257,15 +261,12 @@ pub(crate) struct Measures {
     pub(crate) vram_max: f64,
     pub(crate) kv: Welford,
     pub(crate) kv_max: f64,
-    pub(crate) commands: u64,
     pub(crate) out_of_memory: u64,
     pub(crate) restarts: u64,
     pub(crate) attempts: u64,
     /// Answers at L1 of endpoints that rerank, and those of them that were not reranked.
     pub(crate) rerank_wanted: u64,
     pub(crate) rerank_skipped: u64,
-    /// What calls of external providers cost.
-    pub(crate) provider_cost: f64,
 }
 
 /// The simulated service.
@@ -384,6 +385,12 @@ impl Service {
     #[inline]
     pub(crate) fn counts(&self, born: Time) -> bool {
         born >= self.plan.warm
+    }
+
+    /// Whether what happens now is of the measured window: after the warm-up, before the arrivals' end.
+    #[inline]
+    pub(crate) fn in_window(&self, now: Time) -> bool {
+        self.counts(now) && now <= self.plan.end
     }
 
     /// Requests in the system.

@@ -57,6 +57,8 @@ pub(crate) struct Control {
     parameters: BTreeMap<String, Course>,
     /// The policy before any command.
     start: Policy,
+    /// Commands, and turns, within the measured window.
+    pub(crate) commands: u64,
     pub(crate) turns: u64,
     pub(crate) crossed: Vec<Crossed>,
 }
@@ -75,13 +77,14 @@ impl Control {
             level: Course::new(0.0),
             parameters: BTreeMap::new(),
             start: policy.clone(),
+            commands: 0,
             turns: 0,
             crossed,
         }
     }
 
     /// The loops have run, and the ladder stands at `level`.
-    pub(crate) fn ticked(&mut self, counts: bool, level: Level, commands: &[Command]) {
+    pub(crate) fn ticked(&mut self, in_window: bool, level: Level, commands: &[Command]) {
         let mut turns = u64::from(self.level.turns(level.index() as f64));
         for command in commands {
             if !self.parameters.contains_key(&command.parameter) {
@@ -92,7 +95,10 @@ impl Control {
                 turns += u64::from(course.turns(command.value));
             }
         }
-        self.turns += if counts { turns } else { 0 };
+        if in_window {
+            self.turns += turns;
+            self.commands += commands.len() as u64;
+        }
     }
 
     /// The meters were read within the measured window.

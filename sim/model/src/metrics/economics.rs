@@ -4,6 +4,7 @@ use super::{Metrics, NO_REQUESTS, Sheet};
 use crate::accounts::money::{Earned, Money};
 use crate::scenario::{Loaded, Scenario, Stage};
 use crate::service::Service;
+use forebay_policies::Level;
 use indexmap::IndexMap;
 
 const NO_PRICES: &str = "the scenario gives no prices";
@@ -39,7 +40,8 @@ pub(super) fn total(sheet: &mut Sheet, service: &Service, loaded: &Loaded) {
     let priced = money.filter(|money| money.has_prices());
     let agents = priced.map(|money| {
         // Where agents are part of the service their time is measured.
-        let stated = money.handed_over as f64 * money.economics.handoff_agent_s / 60.0;
+        let handed_over = service.measure.by.level[Level::L4.index()].answered;
+        let stated = handed_over as f64 * money.economics.handoff_agent_s / 60.0;
         let minutes = super::of_stages::agent_minutes(service).unwrap_or(stated);
         minutes * money.economics.agent_per_min
     });

@@ -42,11 +42,12 @@ pub(super) fn total(sheet: &mut Sheet, service: &Service) {
     };
     sheet.maybe("cache_hit_rate", "", share(sum.hits, sum.lookups), why);
     sheet.maybe("cache_wrong_rate", "", share(sum.wrong, sum.hits), no_hit);
-    let priced = |state: &StageState| match state {
-        StageState::Providers(providers) => providers.list.iter().any(ProviderState::has_price),
-        _ => false,
-    };
-    let cost = service.stages.iter().any(priced).then_some(service.measure.provider_cost);
+    let providers = service.stages.iter().flat_map(|state| match state {
+        StageState::Providers(providers) => providers.list.as_slice(),
+        _ => &[],
+    });
+    let costs = providers.filter(|provider| provider.has_price()).map(|provider| provider.counts.cost);
+    let cost = costs.reduce(|sum, cost| sum + cost);
     sheet.maybe("cost_providers", "", cost, "no provider of the scenario has a price");
 }
 
@@ -69,9 +70,9 @@ pub(super) fn own(sheet: &mut Sheet, state: &StageState, loaded: &Loaded) {
 }
 
 fn rules(sheet: &mut Sheet, knowledge: &Knowledge, loaded: &Loaded) {
-    let unmatched = share(knowledge.unmatched, knowledge.asked);
+    let unmatched = share(knowledge.unmatched.iter().sum(), knowledge.asked);
     sheet.maybe("unmatched_share", "", unmatched, "no question came to the rules");
-    for (class, &n) in loaded.scenario.workload.classes.keys().zip(&knowledge.unmatched_by_class) {
+    for (class, &n) in loaded.scenario.workload.classes.keys().zip(&knowledge.unmatched) {
         if n > 0 {
             sheet.put(format!("unmatched.{class}"), "", n as f64);
         }

@@ -282,13 +282,11 @@ fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
         vram_max: 0.0,
         kv: Welford::new(),
         kv_max: 0.0,
-        commands: 0,
         out_of_memory: 0,
         restarts: 0,
         attempts: 0,
         rerank_wanted: 0,
         rerank_skipped: 0,
-        provider_cost: 0.0,
     }
 }
 
@@ -326,8 +324,7 @@ fn build_stages(
             Stage::LlmSlots(slots) => {
                 let devices = fleet.group(&place, slots.memory.as_ref().map(|m| &m.device))?;
                 if let Some(memory) = &slots.memory {
-                    for replica in 0..slots.replicas as usize {
-                        let device = devices[replica % devices.len()];
+                    for device in each(&devices, slots.replicas) {
                         fleet.memory[device.0 as usize].load(memory.weights_gb);
                     }
                 }
@@ -337,7 +334,7 @@ fn build_stages(
             }
             Stage::LlmBatching(batching) => {
                 let devices = fleet.group(&place, batching.device.as_ref())?;
-                for device in used(&devices, batching.replicas) {
+                for device in each(&devices, batching.replicas) {
                     let memory = &mut fleet.memory[device.0 as usize];
                     memory.load(memory.capacity_gb() * batching.memory_share);
                 }
@@ -389,6 +386,12 @@ fn with_role(scenario: &Scenario, id: StageId, stage: &Stage) -> Result<ServerSt
 /// The devices of a group that `n` replicas, placed round robin, touch.
 fn used(devices: &[DeviceId], n: u32) -> Vec<DeviceId> {
     devices.iter().take(n as usize).copied().collect()
+}
+
+/// The device of each of `n` replicas, placed round robin; nothing where there are no devices.
+fn each(devices: &[DeviceId], n: u32) -> impl Iterator<Item = DeviceId> {
+    let n = if devices.is_empty() { 0 } else { n as usize };
+    (0..n).map(|replica| devices[replica % devices.len()])
 }
 
 fn build_plan(

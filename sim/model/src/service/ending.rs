@@ -223,7 +223,7 @@ impl Service {
             right: answered && cached.unwrap_or_else(|| self.is_right(request, *level, skipped, kept)),
             in_time: self.plan.in_time.is_none_or(|limit| latency <= limit),
             counts: self.counts(request.born),
-            in_window: self.counts(now) && now <= self.plan.end,
+            in_window: self.in_window(now),
             latency,
             ttft: first_token.since(request.born),
             waited,

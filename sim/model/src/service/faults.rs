@@ -11,7 +11,7 @@
 //! what it showed before. The driver's own timers (waits at gates, time limits, ticks) run on simulated
 //! time; what it schedules by the governor's clock, the end of a wait in the queue, it schedules anew.
 
-use super::{Event, Service, StageState, Task};
+use super::{Event, Service, StageState};
 use crate::attempts::Phase;
 use crate::clients::birth::purpose;
 use crate::ids::{AttemptId, DeviceId, StageId};
@@ -303,10 +303,9 @@ impl Service {
                 // Two windows of one kind may overlap: it is back when the last of them is over.
                 let still = self.faults.notices().contains(&lost);
                 if on || !still {
-                    let (moment, notice) = (self.moment(now), if on { lost } else { back });
-                    self.governor.notice(moment, notice);
-                    if let Some(shadow) = &mut self.shadow {
-                        shadow.notice(moment, notice);
+                    // A gateway that is down hears nothing: it is told when it is back.
+                    if !self.gateway_down() {
+                        self.notice(self.moment(now), if on { lost } else { back });
                     }
                     self.wake_held(now, calendar);
                     self.pump = true;
@@ -328,6 +327,14 @@ impl Service {
             && let Some(to) = to
         {
             calendar.schedule(to, Event::Fault(index, Edge::End));
+        }
+    }
+
+    /// The governors are told what was lost or is back.
+    pub(super) fn notice(&mut self, moment: Moment, notice: Notice) {
+        self.governor.notice(moment, notice);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.notice(moment, notice);
         }
     }
 
@@ -365,7 +372,7 @@ impl Service {
     /// A replica dies, or has loaded its model again.
     fn crash(&mut self, now: Time, stage: StageId, replica: u32, down: bool, calendar: &mut Calendar<Event>) {
         if down {
-            self.measure.restarts += u64::from(self.counts(now));
+            self.measure.restarts += u64::from(self.in_window(now));
         }
         self.replica_down(now, (stage, replica), down, Failure::EngineRestarted, calendar);
     }
@@ -414,6 +421,8 @@ impl Service {
                 slots.router.set_up(replica, !down);
             }
             StageState::Batching(batching) if (replica as usize) < batching.replicas.len() => {
+                let found = &mut batching.replicas[replica as usize];
+                found.down = if down { found.down + 1 } else { found.down.saturating_sub(1) };
                 batching.router.set_up(replica, !down);
             }
             _ => return,
@@ -437,7 +446,9 @@ impl Service {
             })
             .map(|(id, _)| id)
             .collect();
-        self.tasks.extend(lost.into_iter().map(|id| Task::Finish(id, End::Failed(why))));
+        for id in lost {
+            self.end_at(now, id, stage, End::Failed(why));
+        }
     }
 }
 

@@ -117,6 +117,39 @@ fn a_gateway_that_is_back_has_forgotten_everything() {
     assert_eq!(killed.ledger.answered.l1, 0);
 }
 
+/// 320 who ask at once, at 1 s; the gateway is killed by 266 of them, and back at 21 s.
+const CRUSH: [&str; 2] = [
+    "workload.sources.users={ kind = \"microburst\", at_s = 1, count = 320 }",
+    "gateway.host.container_limit_mb=900",
+];
+
+#[test]
+fn what_was_measured_of_a_killed_gateway_stays() {
+    let gate = "policy.admission.entry={ kind = \"concurrency_gate\", place = \"front\", max_at_once = 300 }";
+    let killed = run(THREADS, &[&CRUSH[..], &[gate]].concat());
+    assert_eq!(metric(&killed, "gateway_kills"), 1.0);
+    assert_eq!(killed.by["gate"]["entry"]["inside_max"].value, Some(266.0));
+}
+
+#[test]
+fn the_loops_of_a_killed_gateway_stand_still() {
+    // The rate is above the threshold for the 10 s over which it is taken, and the gateway is down by then.
+    let alert =
+        "policy.feedback.alerts.crowd={ signal = \"arrival_rate\", above = 1, for_s = 5, severity = \"p2\" }";
+    let alerts = |settings: &[&str]| metric(&run(THREADS, &[settings, &[alert]].concat()), "alerts");
+    assert_eq!((alerts(&CRUSH[..1]), alerts(&CRUSH)), (1.0, 0.0));
+}
+
+#[test]
+fn a_shadow_restarts_with_the_gateway() {
+    // Without a restart the second crush would find the window of the shadow spent.
+    let shadow = "shadow.admission.entry={ kind = \"fixed_rate\", limit = 300, window_s = 3600 }";
+    let every = "workload.sources.users={ kind = \"microburst\", at_s = 1, count = 320, every_s = 60 }";
+    let report = run(THREADS, &[every, CRUSH[1], shadow]).shadow.expect("it has a shadow");
+    assert!(report.attempts >= 5 * 266, "{report:?}");
+    assert_eq!(report.differs, 0, "{report:?}");
+}
+
 #[test]
 fn a_host_too_small_from_the_start_is_refused() {
     let cases = [

@@ -57,6 +57,16 @@ fn answers_come_in_time_and_are_billed() {
     assert_eq!(free.metrics["cost"].value, None);
 }
 
+#[test]
+fn calls_are_billed_to_the_crowd_that_was_born_after_the_warm_up() {
+    // Five seconds on the way: some who were born before it reach the provider after it.
+    let late = run(BASE, &["run.warmup_s=100", "gateway.ingress_delay_s=5"]);
+    let born_after: u64 = late.timeline.iter().filter(|p| p.t_s > 100.0).map(|p| p.offered).sum();
+    assert_eq!(stage(&late, "llm.main", "calls"), born_after as f64);
+    let each = 0.7 * 1.0 + 0.101 * 3.0;
+    assert!((metric(&late, "cost") - each * born_after as f64).abs() < 1e-6);
+}
+
 /// Published case P1.
 #[test]
 fn the_next_provider_answers_at_its_quality_but_not_across_a_red_line() {

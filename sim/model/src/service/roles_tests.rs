@@ -177,6 +177,29 @@ fn the_nearest_cached_answer_is_the_last_resort() {
     assert!(served.ledger.timed_out < without.ledger.timed_out / 5, "{:?}", served.ledger);
     assert!(stage(&served, "cache.l1", "last_resorts") > 1000.0);
     assert_eq!(with(&[rule, strict]).digest, without.digest);
+    // An engine that is lost with its GPU or restarts, or has no replica, is no different.
+    let engine = "stages.llm={ kind = \"llm_batching\", replicas = 2, device = \"gpu\", max_seqs = 64, \
+                  max_batched_tokens = 2048, kv_blocks = 4096, cost = { c0_s = 0.05, \
+                  per_prefill_token_s = 0.0, per_prefill_context_s = 0.0, per_decode_sequence_s = 0.0, per_resident_token_s = 0.0 } }";
+    let slots = "stages.llm={ kind = \"llm_slots\", replicas = 2, slots = 20, first_token_s = 1, \
+                 max_queue = 2, memory = { device = \"gpu\", weights_gb = 1, per_call_gb = 1, restart_s = 5 } }";
+    let gpus = |gb: u32| format!("devices.gpu={{ count = 2, memory_gb = {gb} }}");
+    let restarts = "stages.llm.memory.on_out_of_memory=restart";
+    let lost = "faults.f={ kind = \"gpu_lost\", device = \"gpu\", count = 2, from_s = 500, to_s = 600 }";
+    for (settings, why) in [
+        (vec![engine, &gpus(40), lost], vec!["no_replica", "gpu_lost"]),
+        (vec![slots, &gpus(40), lost], vec!["gpu_lost"]),
+        (vec![slots, &gpus(5)], vec!["out_of_memory"]),
+        (vec![slots, &gpus(5), restarts], vec!["out_of_memory", "engine_restarted"]),
+    ] {
+        let clusters = ["workload.questions.clusters=100", "stages.cache.threshold=0.97"];
+        let without = run(CACHED, &[&settings[..], &clusters].concat());
+        let with = run(CACHED, &[&settings[..], &clusters, &[rule]].concat());
+        for why in why {
+            let failed = |run: &Replication| run.ledger.failed.get(why).copied().unwrap_or(0);
+            assert!(failed(&without) > 5 * failed(&with), "{why}: {} {}", failed(&without), failed(&with));
+        }
+    }
     // A stage that is full and providers that answer 429 are no different.
     let full = with(&[rule, "stages.llm.max_queue=0"]);
     assert!(full.ledger.rejected.get("stage.llm.full").copied().unwrap_or(0) < 500, "{:?}", full.ledger);
