@@ -11,6 +11,7 @@ use crate::measure::{Group, StageMeasure};
 use crate::scenario::{Loaded, Scenario};
 use crate::service::{Replicas, Scaler, Service, StageState};
 use forebay_engine::{Histogram, Span};
+use forebay_policies::Level;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -100,8 +101,8 @@ pub(crate) fn total(service: &Service, loaded: &Loaded) -> Metrics {
     sheet.maybe("latency_sd_s", "s", measure.latency_s.variance().map(f64::sqrt), NO_ANSWERS);
     let no_tail = "no answer of more than one token came from a model";
     sheet.maybe("tpot_mean_s", "s", measure.tpot_s.mean(), no_tail);
-    for (index, level) in forebay_policies::Level::ALL.iter().enumerate() {
-        let part = measure.by.level[index].answered;
+    for level in Level::ALL {
+        let part = measure.of_level(level).answered;
         sheet.maybe(format!("share_{}", level.name()), "", share(part, group.answered), NO_ANSWERS);
     }
     memory_metrics(&mut sheet, service);
@@ -246,7 +247,9 @@ pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String,
             .collect()
     };
     let names = |keys: Vec<&String>| keys.into_iter().cloned().collect::<Vec<_>>();
-    let levels = forebay_policies::Level::ALL.iter().map(|l| l.name().to_owned()).collect();
+    let levels = Level::ALL.iter().map(|l| l.name().to_owned()).collect();
+    let of_levels: Vec<Group> =
+        Level::ALL.iter().map(|&l| service.measure.of_level(l).into_owned()).collect();
     let tenants = (0..by.tenant.len()).map(|n| format!("tenant-{n}")).collect();
     let mut all = IndexMap::new();
     all.insert("class".to_owned(), dimension(names(scenario.workload.classes.keys().collect()), &by.class));
@@ -254,7 +257,7 @@ pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String,
         "tier".to_owned(),
         dimension(names(scenario.workload.population.tiers.keys().collect()), &by.tier),
     );
-    all.insert("level".to_owned(), dimension(levels, &by.level));
+    all.insert("level".to_owned(), dimension(levels, &of_levels));
     all.insert("endpoint".to_owned(), dimension(names(scenario.endpoints.keys().collect()), &by.endpoint));
     all.insert("tenant".to_owned(), dimension(tenants, &by.tenant));
     let mut stages = IndexMap::new();

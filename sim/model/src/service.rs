@@ -69,6 +69,7 @@ use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{Calendar, Handle, Sampler, Span, Stream, Time, TimeWeighted, Welford, World};
 use forebay_policies::{Governor, Level, Signals, Site, Ticked};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 pub(crate) use autoscale::{Replicas, Scaler};
@@ -180,7 +181,7 @@ pub(crate) struct Plan {
     pub(crate) kept_without_rerank: f64,
     /// Share of right answers at L1 that stay right with so many documents; between points linear.
     pub(crate) recall: Vec<(f64, f64)>,
-    /// The first semantic cache: the last resort of attempts that have asked none.
+    /// Where the policy has a last resort: the first semantic cache, for attempts that have asked none.
     pub(crate) last_resort: Option<StageId>,
     pub(crate) warm: Time,
     pub(crate) end: Time,
@@ -229,7 +230,8 @@ pub(crate) struct Executor {
     pub(crate) measure: StageMeasure,
 }
 
-/// Breakdowns. A dimension with a single key has no groups of its own: it is the total.
+/// Breakdowns. A dimension with a single key has no groups of its own: it is the total. Where every answer
+/// is one of L1, the levels have none either: see [`Measures::of_level`].
 #[derive(Clone, Debug)]
 pub(crate) struct Breakdown {
     pub(crate) class: Vec<Group>,
@@ -248,11 +250,12 @@ pub(crate) struct Measures {
     pub(crate) by: Breakdown,
     pub(crate) stages: Vec<StageMeasure>,
     pub(crate) in_system: TimeWeighted<u64>,
+    /// Integral of the number in the system until the end of the warm-up.
+    pub(crate) before_warm: u128,
     /// Mean and variance of the number in the system over the measured window.
     pub(crate) in_system_closed: Option<(f64, f64)>,
-    /// Sum of all sojourns so far, and of the number in the system over all time: Little's law.
+    /// Sum of all sojourns so far.
     pub(crate) sojourn_ns: u128,
-    pub(crate) presence: TimeWeighted<u64>,
     pub(crate) tpot_s: Welford,
     pub(crate) latency_s: Welford,
     pub(crate) tokens_in: u64,
@@ -267,6 +270,24 @@ pub(crate) struct Measures {
     /// Answers at L1 of endpoints that rerank, and those of them that were not reranked.
     pub(crate) rerank_wanted: u64,
     pub(crate) rerank_skipped: u64,
+}
+
+impl Measures {
+    /// Answers of a level.
+    pub(crate) fn of_level(&self, level: Level) -> Cow<'_, Group> {
+        match self.by.level.get(level.index()) {
+            Some(group) => Cow::Borrowed(group),
+            None if level == Level::L1 => {
+                Cow::Owned(Group { ended: self.total.answered, ..self.total.clone() })
+            }
+            None => Cow::Owned(Group::coarse()),
+        }
+    }
+
+    /// Integral of the number in the system over all time until now.
+    pub(crate) fn presence(&self, now: Time) -> u128 {
+        self.before_warm + self.in_system.integral(now)
+    }
 }
 
 /// The simulated service.

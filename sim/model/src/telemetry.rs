@@ -95,10 +95,16 @@ impl Meter {
         }
     }
 
-    /// A request has its end; `all`: signals that no meter shows by itself are wanted too.
-    #[inline]
-    pub(crate) fn ended(&mut self, ended: &Ended, all: bool) {
+    /// A request has its end, with which the person was so satisfied, 0 to 1; `all`: signals that no meter
+    /// shows by itself are wanted too.
+    pub(crate) fn ended(&mut self, ended: &Ended, all: bool, satisfaction: Option<f64>) {
+        self.now.ended += 1;
+        if let Some(satisfaction) = satisfaction {
+            self.now.rated += 1;
+            self.now.satisfaction += (satisfaction * MILLION).round() as u64;
+        }
         if ended.end != End::Answered {
+            self.now.errors += 1;
             return;
         }
         self.latencies.add(ended.latency);
@@ -107,12 +113,6 @@ impl Meter {
             self.now.answered_l3 += u64::from(ended.answered_at() == Some(Level::L3));
             self.first_tokens.add(ended.ttft);
         }
-    }
-
-    /// A person was so satisfied with the end of a request, 0 to 1.
-    pub(crate) fn satisfied(&mut self, satisfaction: f64) {
-        self.now.rated += 1;
-        self.now.satisfaction += (satisfaction * MILLION).round() as u64;
     }
 
     /// A measured memory share, with noise; stays in 0..=1.
@@ -190,7 +190,7 @@ mod tests {
             waited: Span::ZERO,
         };
         for cached in [false, true, true, true] {
-            meter.ended(&Ended { cached, ..rules }, true);
+            meter.ended(&Ended { cached, ..rules }, true, None);
         }
         assert_eq!(meter.close_period().l3_share, Some(0.25));
     }

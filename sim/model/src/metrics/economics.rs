@@ -40,7 +40,7 @@ pub(super) fn total(sheet: &mut Sheet, service: &Service, loaded: &Loaded) {
     let priced = money.filter(|money| money.has_prices());
     let agents = priced.map(|money| {
         // Where agents are part of the service their time is measured.
-        let handed_over = service.measure.by.level[Level::L4.index()].answered;
+        let handed_over = service.measure.of_level(Level::L4).answered;
         let stated = handed_over as f64 * money.economics.handoff_agent_s / 60.0;
         let minutes = super::of_stages::agent_minutes(service).unwrap_or(stated);
         minutes * money.economics.agent_per_min

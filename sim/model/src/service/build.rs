@@ -265,7 +265,7 @@ fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
         by: Breakdown {
             class: groups(scenario.workload.classes.len()),
             tier: groups(scenario.workload.population.tiers.len()),
-            level: vec![Group::coarse(); 4],
+            level: if only_l1(scenario) { Vec::new() } else { vec![Group::coarse(); Level::ALL.len()] },
             endpoint: groups(scenario.endpoints.len()),
             tenant: groups(if tenants <= TENANTS_SHOWN { tenants } else { 0 }),
         },
@@ -273,7 +273,7 @@ fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
         in_system: TimeWeighted::new(Time::ZERO, 0),
         in_system_closed: None,
         sojourn_ns: 0,
-        presence: TimeWeighted::new(Time::ZERO, 0),
+        before_warm: 0,
         tpot_s: Welford::new(),
         latency_s: Welford::new(),
         tokens_in: 0,
@@ -288,6 +288,13 @@ fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
         rerank_wanted: 0,
         rerank_skipped: 0,
     }
+}
+
+/// Whether every answer is one of L1: no endpoint has another level, and nothing answers from a cache.
+fn only_l1(scenario: &Scenario) -> bool {
+    let one = |endpoint: &Endpoint| [&endpoint.l2, &endpoint.l3, &endpoint.l4].iter().all(|l| l.is_none());
+    scenario.endpoints.values().all(one)
+        && !scenario.stages.values().any(|stage| matches!(stage, Stage::SemanticCache(_)))
 }
 
 type Stages = Vec<(StageState, u64)>;
@@ -439,6 +446,7 @@ fn build_plan(
             .stages
             .values()
             .position(|stage| matches!(stage, Stage::SemanticCache(_)))
+            .filter(|_| scenario.policy.fallback.cache_last_resort.is_some())
             .map(|index| StageId(index as u16)),
         warm: Time::ZERO + Span::from_secs_f64(scenario.run.warmup_s),
         end,

@@ -76,7 +76,6 @@ impl Service {
         self.present += 1;
         self.measure.tally.offered += 1;
         self.measure.in_system.set(now, self.present);
-        self.measure.presence.set(now, self.present);
         self.meter.now.arrived += 1;
         self.timeline.now.offered += 1;
         let request = Request { asker, ..request };

@@ -205,14 +205,11 @@ impl Service {
         self.present -= 1;
         let measure = &mut self.measure;
         measure.in_system.set(now, self.present);
-        measure.presence.set(now, self.present);
         measure.sojourn_ns += u128::from(latency.as_nanos());
         let cached = answer.and_then(|answer| answer.cached);
         measure.tally.count(*end, *level, cached.is_some());
         measure.digest.fold_end(request.index, *end, *level, cached.is_some(), now.as_nanos());
         let answered = *end == End::Answered;
-        self.meter.now.ended += 1;
-        self.meter.now.errors += u64::from(!answered);
         let (first_token, waited, skipped) =
             answer.map_or((now, Span::ZERO, false), |a| (a.first_token, a.waited, a.rerank_skipped));
         let kept = answer.map_or(1.0, |a| a.kept);
@@ -228,10 +225,9 @@ impl Service {
             ttft: first_token.since(request.born),
             waited,
         };
-        self.meter.ended(&ended, self.plan.reads);
         let csat = self.accounts.ended(now, request, view, &ended);
-        if let Some(csat) = csat {
-            self.meter.satisfied(csat);
+        if self.plan.samples {
+            self.meter.ended(&ended, self.plan.reads, csat);
         }
         self.timeline.record(&ended);
         let seen = answer.map(|answer| answer.first_token);
@@ -274,8 +270,8 @@ impl Service {
             return;
         }
         let level = ended.answered_at();
-        if let Some(level) = level {
-            by.level[level.index()].record(ended);
+        if let Some(group) = level.and_then(|level| by.level.get_mut(level.index())) {
+            group.record(ended);
         }
         if !ended.counts {
             return;

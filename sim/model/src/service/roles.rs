@@ -40,8 +40,10 @@ impl Service {
             Role::Plain => {}
             Role::Retrieval => {
                 attempt.retrieved = true;
-                self.meter.now.store_calls += 1;
-                self.meter.now.store_ns += now.since(attempt.entered).as_nanos();
+                if self.plan.reads {
+                    self.meter.now.store_calls += 1;
+                    self.meter.now.store_ns += now.since(attempt.entered).as_nanos();
+                }
             }
             Role::Cache(cache) => {
                 attempt.missed_at = Some(stage);
@@ -120,13 +122,11 @@ impl Service {
     /// The model cannot answer an attempt: the nearest cached answer stands in, if the policy allows it and
     /// there is one. The cache is the one that the attempt has asked, else the first.
     pub(super) fn last_resort(&mut self, now: Time, id: AttemptId) -> bool {
-        if self.plan.last_resort.is_none() {
-            return false;
-        }
+        let Some(first) = self.plan.last_resort else { return false };
         let attempt = &self.attempts[id];
         let counts = attempt.arrived >= self.plan.warm;
         let asked = asked(attempt);
-        let Some(stage) = attempt.missed_at.or(self.plan.last_resort) else { return false };
+        let stage = attempt.missed_at.unwrap_or(first);
         let Some(cache) = self.cache(stage) else { return false };
         let nearest = cache.nearest(now, &asked);
         let similarity = nearest.map(|nearest| nearest.similarity as f32);

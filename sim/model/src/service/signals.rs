@@ -217,6 +217,7 @@ impl Service {
         if let Some(host) = &mut self.host {
             host.restart();
         }
+        self.measure.before_warm = self.measure.in_system.integral(now);
         self.measure.in_system.reset(now);
     }
 

@@ -100,6 +100,11 @@ impl Service {
         stage: StageId,
         calendar: &mut Calendar<Event>,
     ) {
+        if self.server(stage).is_plain() {
+            self.served(now, id, calendar);
+            self.free_server(now, stage, calendar);
+            return;
+        }
         match self.play_role(now, id, stage) {
             Follows::NextStage => self.served(now, id, calendar),
             Follows::AnotherPath => {
