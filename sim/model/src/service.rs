@@ -56,6 +56,7 @@ use crate::clients::source::{Arrivals, Due};
 use crate::ids::{AttemptId, DeviceId, SourceId, StageId};
 use crate::llm::batching_stage::BatchingStage;
 use crate::llm::providers::ProvidersStage;
+use crate::llm::router::Router;
 use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
@@ -153,6 +154,62 @@ pub(crate) enum StageState {
 }
 
 impl StageState {
+    /// Which replica serves the next call, where a stage has several.
+    pub(crate) fn router(&self) -> Option<&Router> {
+        match self {
+            Self::Slots(slots) => Some(&slots.router),
+            Self::Batching(batching) => Some(&batching.router),
+            Self::Server(_) | Self::Reranker(_) | Self::Providers(_) => None,
+        }
+    }
+
+    pub(crate) fn router_mut(&mut self) -> Option<&mut Router> {
+        match self {
+            Self::Slots(slots) => Some(&mut slots.router),
+            Self::Batching(batching) => Some(&mut batching.router),
+            Self::Server(_) | Self::Reranker(_) | Self::Providers(_) => None,
+        }
+    }
+
+    /// The device of a replica or GPU; none where it lives on none, or there is no such replica.
+    pub(crate) fn device(&self, replica: u32) -> Option<DeviceId> {
+        let replica = replica as usize;
+        match self {
+            Self::Reranker(reranker) => reranker.gpus.get(replica)?.device,
+            Self::Slots(slots) => slots.replicas.get(replica)?.device,
+            Self::Batching(batching) => batching.replicas.get(replica)?.device,
+            Self::Server(_) | Self::Providers(_) => None,
+        }
+    }
+
+    /// How many replicas or GPUs a stage has; 0 where it has none to tell apart.
+    pub(crate) fn places(&self) -> u32 {
+        match self {
+            Self::Reranker(reranker) => reranker.gpus.len() as u32,
+            Self::Slots(slots) => slots.replicas.len() as u32,
+            Self::Batching(batching) => batching.replicas.len() as u32,
+            Self::Server(_) | Self::Providers(_) => 0,
+        }
+    }
+
+    /// Whether it serves nobody and nobody waits. A rerank batch that has begun runs to its end, whoever has
+    /// left: it does not count.
+    pub(crate) fn is_idle(&self) -> bool {
+        let no_load = || self.router().is_none_or(|r| (0..self.places()).all(|place| r.load(place) == 0));
+        match self {
+            Self::Server(server) => server.busy == 0 && server.line.len() == 0,
+            Self::Reranker(reranker) => reranker.line.len() == 0 && reranker.waiting_docs == 0,
+            Self::Slots(slots) => {
+                let empty = slots.replicas.iter().all(|replica| replica.jobs.is_empty());
+                slots.busy == 0 && slots.line.len() == 0 && empty && no_load()
+            }
+            Self::Batching(batching) => {
+                (batching.calls, batching.running, batching.waiting) == (0, 0, 0) && no_load()
+            }
+            Self::Providers(providers) => providers.busy == 0 && providers.waiting.is_empty(),
+        }
+    }
+
     pub(crate) fn batching(&self) -> Option<&BatchingStage> {
         if let Self::Batching(stage) = self { Some(stage) } else { None }
     }

@@ -68,13 +68,15 @@ impl Service {
         {
             calendar.cancel(handle);
         }
-        let (request, view, level, orphan) = (attempt.request, attempt.view, attempt.level, attempt.orphan);
         if end == End::Answered {
             self.remember(now, id);
         }
         let answer = (end == End::Answered).then(|| self.answer(id, now));
+        let attempt = &self.attempts[id];
+        let (level, orphan) = (attempt.level, attempt.orphan);
+        let last = Last { request: attempt.request, view: attempt.view, level, end, answer };
         self.spans.tell(|spans| spans.ended(now, id, end, level));
-        if self.attempts[id].holds_slot {
+        if attempt.holds_slot {
             self.executor.busy -= 1;
             self.executor.measure.busy.set(now, u64::from(self.executor.busy));
             self.pump = true;
@@ -97,11 +99,11 @@ impl Service {
         }
         let again = match end {
             End::Answered => None,
-            End::Abandoned => self.ask_again(now, request, view, calendar),
-            _ => self.retry(now, request, view, end, calendar),
+            End::Abandoned => self.ask_again(now, &last, calendar),
+            _ => self.retry(now, &last, calendar),
         };
         if again.is_none() {
-            self.record(now, &Last { request, view, level, end, answer }, calendar);
+            self.record(now, &last, calendar);
         }
     }
 

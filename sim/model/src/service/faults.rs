@@ -15,6 +15,7 @@ use super::{Event, Service, StageState};
 use crate::attempts::Phase;
 use crate::clients::birth::purpose;
 use crate::ids::{AttemptId, DeviceId, StageId};
+use crate::llm::router::Router;
 use crate::outcome::{End, Failure};
 use crate::scenario::{Clock, Fault, Scenario, Stage};
 use forebay_engine::{Calendar, Chance, DistError, Sampler, Span, Time};
@@ -362,11 +363,7 @@ impl Service {
 
     /// The replica of a stage that serves most calls; of equals the first.
     fn busiest(&self, stage: StageId) -> Option<u32> {
-        match &self.stages[stage.index()] {
-            StageState::Slots(slots) => Some(slots.router.fullest()),
-            StageState::Batching(batching) => Some(batching.router.fullest()),
-            StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => None,
-        }
+        self.stages[stage.index()].router().map(Router::fullest)
     }
 
     /// A replica dies, or has loaded its model again.
@@ -388,12 +385,8 @@ impl Service {
         }
         for index in 0..self.stages.len() {
             let stage = StageId(index as u16);
-            let on_it: Vec<u32> = match &self.stages[index] {
-                StageState::Server(_) | StageState::Providers(_) => Vec::new(),
-                StageState::Reranker(reranker) => places(reranker.gpus.iter().map(|gpu| gpu.device), device),
-                StageState::Slots(slots) => places(slots.replicas.iter().map(|r| r.device), device),
-                StageState::Batching(batching) => places(batching.replicas.iter().map(|r| r.device), device),
-            };
+            let state = &self.stages[index];
+            let on_it: Vec<u32> = (0..state.places()).filter(|&p| state.device(p) == Some(device)).collect();
             for place in on_it {
                 if matches!(self.stages[index], StageState::Reranker(_)) {
                     self.rerank_gpu_down(now, stage, place, lost, calendar);
@@ -450,11 +443,6 @@ impl Service {
             self.end_at(now, id, stage, End::Failed(why));
         }
     }
-}
-
-/// Places whose device this is.
-fn places(devices: impl Iterator<Item = Option<DeviceId>>, device: DeviceId) -> Vec<u32> {
-    devices.enumerate().filter(|(_, of)| *of == Some(device)).map(|(place, _)| place as u32).collect()
 }
 
 #[cfg(test)]

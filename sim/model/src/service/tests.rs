@@ -1,8 +1,8 @@
 //! What the running service does, told by small scenarios.
 
-use super::Service;
+use super::{Service, StageState};
 use crate::document::{Setting, Source};
-use crate::replication::{Replication, simulate};
+use crate::replication::{Replication, simulate, violations};
 use crate::scenario::{Inputs, Loaded};
 use forebay_engine::{Span, Time};
 
@@ -91,6 +91,24 @@ fn a_run_forked_midway_ends_as_the_undisturbed_one() {
     fork.run_until(Time::ZERO + Span::from_secs_f64(300.0));
     assert_eq!(fork.world.measure.digest, simulation.world.measure.digest);
     assert!(simulation.world.measure.tally.offered > 1000);
+}
+
+#[test]
+fn a_stage_that_is_busy_with_nobody_is_found() {
+    let loaded = load(BASE, &["run.drain_s=100"]);
+    let mut simulation = Service::simulation(&loaded, 1, 0).expect("it builds");
+    simulation.run_until(Time::ZERO + Span::from_secs_f64(1100.0));
+    let found = |service: &Service| {
+        let stages = ["desk".to_owned()];
+        let ledger = service.measure.tally.ledger(&stages, service.present);
+        violations(service, &ledger, &stages, simulation.calendar.now())
+    };
+    let mut service = simulation.world.clone();
+    assert_eq!(found(&service), Vec::<String>::new());
+    if let StageState::Server(server) = &mut service.stages[0] {
+        server.busy += 1;
+    }
+    assert_eq!(found(&service), ["stages.desk is not idle although nobody is there"]);
 }
 
 #[test]
