@@ -1,9 +1,7 @@
 //! What happens when the gateway's host runs out of memory, told by small scenarios.
 
-use crate::document::{Setting, Source};
 use crate::replication::simulate;
-use crate::scenario::{Inputs, Loaded};
-use crate::service::tests::{load, metric, run};
+use crate::small::{load, metric, refused, run};
 use proptest::prelude::*;
 
 /// Published case G8: as many calls as there are users are held at once, a thread with 1 MB of stack each.
@@ -158,10 +156,8 @@ fn a_host_too_small_from_the_start_is_refused() {
         ("gateway.host.others_mb={ db = -1 }", "0 to 1e9"),
     ];
     for (setting, expected) in cases {
-        let settings = [Setting::parse(setting).expect("a setting")];
-        let problems = Loaded::read(&Source::new("test.toml", THREADS), &settings, |_| Ok(Inputs::default()))
-            .expect_err("it is refused");
-        assert!(problems[0].to_string().contains(expected), "{}", problems[0]);
+        let found = refused(THREADS, &[setting]);
+        assert!(found.contains(expected), "{found}");
     }
 }
 

@@ -1,9 +1,7 @@
 //! What external providers do in the running service, told by small scenarios.
 
-use super::tests::{load, metric, run, stage};
-use crate::document::Source;
 use crate::replication::Replication;
-use crate::scenario::{Inputs, Loaded};
+use crate::small::{load, metric, refused, run, stage};
 
 /// A main provider and two others that are worse and cheaper.
 const BASE: &str = r#"
@@ -197,11 +195,7 @@ fn people_who_leave_give_everything_back() {
 
 #[test]
 fn mistakes_in_the_list_are_named() {
-    let refused = |text: &str| {
-        let problems = Loaded::read(&Source::new("test.toml", text), &[], |_| Ok(Inputs::default()))
-            .expect_err("it is wrong");
-        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-    };
+    let refused = |text: &str| refused(text, &[]);
     let text = BASE.replace("quality = 0.8", "quality = 0.8\nretry_jitter = 0.1");
     assert!(refused(&text).contains("stages.llm.providers.second.retry_jitter"), "{}", refused(&text));
     let text = BASE.replace("quality = 0.8", "qualty = 0.8");

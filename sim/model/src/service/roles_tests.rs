@@ -1,9 +1,7 @@
 //! What the semantic cache, rules and agents do in the running service, told by small scenarios.
 
-use super::tests::{metric, run, stage};
-use crate::document::Source;
 use crate::replication::Replication;
-use crate::scenario::{Inputs, Loaded};
+use crate::small::{metric, refused, run, stage};
 
 /// A cache before a model that takes one second and has room for all.
 const CACHED: &str = r#"
@@ -427,11 +425,7 @@ fn fewer_documents_are_retrieved_at_higher_rates() {
 
 #[test]
 fn mistakes_are_named_with_their_place() {
-    let refused = |text: &str| {
-        let problems = Loaded::read(&Source::new("test.toml", text), &[], |_| Ok(Inputs::default()))
-            .expect_err("it is wrong");
-        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-    };
+    let refused = |text: &str| refused(text, &[]);
     let points = DOCUMENTS.replace("[30, 1.0]", "[10, 1.0]");
     assert!(refused(&points).contains("quality.recall_points.1"), "{}", refused(&points));
     let resort = format!("{DOCUMENTS}[policy.fallback.cache_last_resort]\n");

@@ -1,6 +1,6 @@
 //! What the feedback loops do to a running service.
 
-use crate::service::tests::{BASE, metric, run, stage};
+use crate::small::{BASE, metric, run, stage};
 
 /// Half a request per second; a rule cuts the entry to a fifth, and an alert says so.
 const CUT: &str = r#"
