@@ -385,8 +385,8 @@ impl Service {
         }
         for index in 0..self.stages.len() {
             let stage = StageId(index as u16);
-            let state = &self.stages[index];
-            let on_it: Vec<u32> = (0..state.places()).filter(|&p| state.device(p) == Some(device)).collect();
+            let kept = &self.stages[index];
+            let on_it: Vec<u32> = (0..kept.places()).filter(|&p| kept.device(p) == Some(device)).collect();
             for place in on_it {
                 if matches!(self.stages[index], StageState::Reranker(_)) {
                     self.rerank_gpu_down(now, stage, place, lost, calendar);
