@@ -143,6 +143,8 @@ pub struct Command {
     pub parameter: String,
     /// Its new value.
     pub value: f64,
+    /// Its value before; `None`: it was not set.
+    pub before: Option<f64>,
     /// Why.
     pub why: Reason,
 }

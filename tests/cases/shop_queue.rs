@@ -91,7 +91,7 @@ fn f8_a_promotion_that_is_not_in_the_faq() {
 fn peak_errors(replications: &[Replication]) -> f64 {
     let of = |replication: &Replication| {
         let share = |points: &[forebay_model::timeline::Point]| {
-            let answered: u64 = points.iter().map(|p| p.answered.iter().sum::<u64>() + p.cached).sum();
+            let answered: u64 = points.iter().map(forebay_model::timeline::Point::answers).sum();
             let lost: u64 = points.iter().map(|p| p.rejected + p.lost).sum();
             lost as f64 / (answered + lost).max(1) as f64
         };

@@ -377,18 +377,22 @@ impl Governor {
             }
         };
         let moved = &self.loops.actuators[actuator];
-        let (path, before) = (moved.path.clone(), moved.value.unwrap_or_default());
+        let (path, before) = (moved.path.clone(), moved.value);
         let Some(policy) = self.policy.with(&path, value).ok().filter(|policy| policy.check_values().is_ok())
         else {
             // It would be refused again at the next tick: it may try when the cooldown is over.
             self.loops.actuators[actuator].tried(now);
-            self.hold_back(now, author, &Refusal::new(Reason::ControlRefused, value, before));
+            self.hold_back(
+                now,
+                author,
+                &Refusal::new(Reason::ControlRefused, value, before.unwrap_or_default()),
+            );
             return Answer::HeldBack;
         };
         self.adopt(now, policy);
         self.loops.actuators[actuator].tried(now);
         self.note_tick(now, Some(author), &Refusal::new(wish.why, wish.found, wish.threshold));
-        ticked.commands.push(Command { parameter: path, value, why: wish.why });
+        ticked.commands.push(Command { parameter: path, value, before, why: wish.why });
         if cut {
             self.hold_back(now, author, &Refusal::new(Reason::ControlStep, wish.value, value));
             return Answer::Cut;

@@ -9,6 +9,7 @@ pub(crate) mod notices;
 
 use crate::attempts::{Question, Request};
 use crate::measure::Ended;
+use crate::outcome::End;
 use crate::scenario::{Scenario, Stage};
 use forebay_engine::Time;
 use forebay_policies::{Level, Policy, RequestView};
@@ -48,9 +49,8 @@ impl Accounts {
         view: &RequestView,
         ended: &Ended,
     ) -> Option<f64> {
-        let answered = ended.end == crate::outcome::End::Answered;
-        let matched = request.question == Question::Faq;
-        if !self.rules_tell && !matched && (!answered || ended.level == Level::L3) {
+        let missed = ended.end != End::Answered || ended.answered_at() == Some(Level::L3);
+        if !self.rules_tell && missed && request.question != Question::Faq {
             self.alerts.unmatched(now, request.class);
         }
         self.money.as_mut().and_then(|money| money.ended(request, view, ended))

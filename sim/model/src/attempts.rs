@@ -3,7 +3,7 @@
 use crate::ids::{AttemptId, StageId};
 use crate::service::ProviderVisit;
 use forebay_engine::{Chance, Handle, Span, Time};
-use forebay_policies::{Level, Reason, RequestView, Site};
+use forebay_policies::{Level, RequestView, Site};
 
 /// What kind of question it is: decides whether rules or a model can answer it rightly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,6 @@ pub(crate) struct Attempt {
     pub(crate) at_gate: Option<Site>,
     pub(crate) phase: Phase,
     pub(crate) level: Level,
-    pub(crate) why: Reason,
     /// Index of the next stage in the level's path.
     pub(crate) step: u8,
     pub(crate) docs: u16,
@@ -154,7 +153,6 @@ impl Attempts {
             at_gate: None,
             phase: Phase::Ingress,
             level: Level::L1,
-            why: Reason::Normal,
             step: 0,
             docs: 0,
             request,

@@ -31,6 +31,8 @@ pub mod replication;
 pub mod scenario;
 pub mod service;
 pub mod shadow;
+#[cfg(test)]
+mod small;
 pub mod spans;
 mod stages;
 mod telemetry;

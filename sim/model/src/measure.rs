@@ -88,6 +88,14 @@ pub(crate) struct Ended {
     pub(crate) waited: Span,
 }
 
+impl Ended {
+    /// The level that answered it; an answer from a cache is no level's.
+    #[inline]
+    pub(crate) fn answered_at(&self) -> Option<Level> {
+        (self.end == End::Answered && !self.cached).then_some(self.level)
+    }
+}
+
 /// Statistics of one stage.
 #[derive(Clone, Debug)]
 pub(crate) struct StageMeasure {

@@ -11,8 +11,10 @@ use forebay_engine::{Handle, Span, Time};
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceMemory {
     capacity_gb: f64,
-    /// Weights and other tenants: held for the whole run.
+    /// Loaded models and other tenants.
     fixed_gb: f64,
+    /// How many models are loaded: each is a process of its own.
+    models: u32,
     allocator: Allocator,
     /// Held by calls at `at`.
     level_gb: f64,
@@ -28,8 +30,6 @@ pub(crate) struct DeviceMemory {
     pub(crate) rerank_busy: u32,
     /// The pending event at which the device may be full.
     pub(crate) full: Option<(Time, Handle)>,
-    /// Allocations that failed.
-    pub(crate) failures: u64,
     /// Faults that have taken the device away: it is there while there is none.
     pub(crate) lost: u32,
 }
@@ -39,6 +39,7 @@ impl DeviceMemory {
         Self {
             capacity_gb: device.memory_gb,
             fixed_gb: device.other_tenants_gb,
+            models: 0,
             allocator: device.allocator,
             level_gb: 0.0,
             slope_gb_per_s: 0.0,
@@ -49,15 +50,15 @@ impl DeviceMemory {
             llm_busy: 0,
             rerank_busy: 0,
             full: None,
-            failures: 0,
             lost: 0,
         }
     }
 
-    /// Adds memory that stays for the whole run: a loaded model, or an engine's own share.
+    /// Loads a model, or takes an engine's own share. A new process finds nothing in the caches of others.
     pub(crate) fn load(&mut self, gb: f64) {
+        self.models += 1;
         self.fixed_gb += gb;
-        self.reserved_gb = self.reserved_gb.max(self.fixed_gb);
+        self.reserved_gb = (self.reserved_gb + gb).min(self.capacity_gb);
     }
 
     /// Loads a model while the device is in use.
@@ -66,10 +67,14 @@ impl DeviceMemory {
         self.load(gb);
     }
 
-    /// Gives back what a model took.
+    /// A model's process ends and gives back what it took; the last one of a device leaves no cache behind.
     pub(crate) fn unload(&mut self, now: Time, gb: f64) {
         self.advance(now);
+        self.models -= 1;
         self.fixed_gb -= gb;
+        let used_gb = self.fixed_gb + self.level_gb;
+        let kept_gb = if self.models == 0 { used_gb } else { self.reserved_gb - gb };
+        self.reserved_gb = kept_gb.max(used_gb);
     }
 
     pub(crate) fn capacity_gb(&self) -> f64 {
@@ -203,5 +208,19 @@ mod tests {
         assert!(caching.fits(at(3.0), 10.0), "kept memory is free for the next call");
         caching.empty_cache(at(4.0));
         assert!((caching.shown(at(5.0)) - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_model_that_is_unloaded_takes_its_memory_with_it() {
+        let mut memory = device(Allocator::Caching);
+        memory.take(at(1.0), 4.0, 0.0);
+        memory.give_back(at(2.0), 4.0, 0.0);
+        // 1 GB of others, 9 of a model, 4 of its cache; the second model finds no room in them.
+        memory.load_now(at(3.0), 5.0);
+        assert!((memory.shown(at(3.0)) - 19.0 / 20.0).abs() < 1e-12);
+        memory.unload(at(4.0), 5.0);
+        assert!((memory.shown(at(4.0)) - 14.0 / 20.0).abs() < 1e-12);
+        memory.unload(at(5.0), 9.0);
+        assert!((memory.shown(at(5.0)) - 1.0 / 20.0).abs() < 1e-12);
     }
 }

@@ -8,9 +8,10 @@ mod of_stages;
 mod recovery;
 
 use crate::measure::{Group, StageMeasure};
-use crate::scenario::{Loaded, Scenario};
+use crate::scenario::{Loaded, Scenario, Stage};
 use crate::service::{Replicas, Scaler, Service, StageState};
 use forebay_engine::{Histogram, Span};
+use forebay_policies::Level;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -35,10 +36,38 @@ pub fn missing(scenario: &Scenario, metric: &str) -> Option<&'static str> {
     match metric {
         "recovery_s" => recovery::missing(scenario),
         "shadow_differs_share" => scenario.shadow.is_none().then_some("the scenario has no shadow"),
-        "wait_notice_error_s" => (!scenario.gateway.wait_notice).then_some(control::NO_NOTICES),
+        "wait_notice_error_s" | "wait_notice_bias_s" | "wait_noticed_mean_s" => {
+            (!scenario.gateway.wait_notice).then_some(control::NO_NOTICES)
+        }
+        "vram_mean" | "vram_sd" | "vram_max" => lacks(scenario, lives_on_a_device).then_some(NO_DEVICE),
+        "kv_mean" | "kv_max" | "preemptions" => lacks(scenario, is_batching).then_some(NO_ENGINE),
+        "cache_hit_rate" | "cache_wrong_rate" => lacks(scenario, is_cache).then_some(of_stages::NO_CACHE),
         _ => economics::missing(scenario, metric),
     }
 }
+
+fn lacks(scenario: &Scenario, kind: fn(&Stage) -> bool) -> bool {
+    !scenario.stages.values().any(kind)
+}
+
+/// Only the devices of model engines are watched.
+fn lives_on_a_device(stage: &Stage) -> bool {
+    match stage {
+        Stage::LlmSlots(_) | Stage::LlmBatching(_) => stage.device().is_some(),
+        _ => false,
+    }
+}
+
+fn is_batching(stage: &Stage) -> bool {
+    matches!(stage, Stage::LlmBatching(_))
+}
+
+fn is_cache(stage: &Stage) -> bool {
+    matches!(stage, Stage::SemanticCache(_))
+}
+
+const NO_DEVICE: &str = "no LLM stage lives on a device";
+const NO_ENGINE: &str = "no batching engine is in the scenario";
 
 /// A list of metrics under construction.
 struct Sheet(Metrics);
@@ -100,8 +129,8 @@ pub(crate) fn total(service: &Service, loaded: &Loaded) -> Metrics {
     sheet.maybe("latency_sd_s", "s", measure.latency_s.variance().map(f64::sqrt), NO_ANSWERS);
     let no_tail = "no answer of more than one token came from a model";
     sheet.maybe("tpot_mean_s", "s", measure.tpot_s.mean(), no_tail);
-    for (index, level) in forebay_policies::Level::ALL.iter().enumerate() {
-        let part = measure.by.level[index].answered;
+    for level in Level::ALL {
+        let part = measure.of_level(level).answered;
         sheet.maybe(format!("share_{}", level.name()), "", share(part, group.answered), NO_ANSWERS);
     }
     memory_metrics(&mut sheet, service);
@@ -140,13 +169,13 @@ pub(crate) fn total(service: &Service, loaded: &Loaded) -> Metrics {
 
 fn memory_metrics(sheet: &mut Sheet, service: &Service) {
     let measure = &service.measure;
-    let no_device = "no LLM stage lives on a device";
+    let no_device = NO_DEVICE;
     let vram = &measure.vram;
     let watched = !service.watched.is_empty() && vram.count() > 0;
     sheet.maybe("vram_mean", "", vram.mean().filter(|_| watched), no_device);
     sheet.maybe("vram_sd", "", vram.variance().filter(|_| watched).map(f64::sqrt), no_device);
     sheet.maybe("vram_max", "", watched.then_some(measure.vram_max), no_device);
-    let no_kv = "no batching engine is in the scenario";
+    let no_kv = NO_ENGINE;
     let kv = measure.kv.count() > 0;
     sheet.maybe("kv_mean", "", measure.kv.mean(), no_kv);
     sheet.maybe("kv_max", "", kv.then_some(measure.kv_max), no_kv);
@@ -246,7 +275,9 @@ pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String,
             .collect()
     };
     let names = |keys: Vec<&String>| keys.into_iter().cloned().collect::<Vec<_>>();
-    let levels = forebay_policies::Level::ALL.iter().map(|l| l.name().to_owned()).collect();
+    let levels = Level::ALL.iter().map(|l| l.name().to_owned()).collect();
+    let of_levels: Vec<Group> =
+        Level::ALL.iter().map(|&l| service.measure.of_level(l).into_owned()).collect();
     let tenants = (0..by.tenant.len()).map(|n| format!("tenant-{n}")).collect();
     let mut all = IndexMap::new();
     all.insert("class".to_owned(), dimension(names(scenario.workload.classes.keys().collect()), &by.class));
@@ -254,7 +285,7 @@ pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String,
         "tier".to_owned(),
         dimension(names(scenario.workload.population.tiers.keys().collect()), &by.tier),
     );
-    all.insert("level".to_owned(), dimension(levels, &by.level));
+    all.insert("level".to_owned(), dimension(levels, &of_levels));
     all.insert("endpoint".to_owned(), dimension(names(scenario.endpoints.keys().collect()), &by.endpoint));
     all.insert("tenant".to_owned(), dimension(tenants, &by.tenant));
     let mut stages = IndexMap::new();
@@ -277,14 +308,14 @@ pub(crate) fn breakdowns(service: &Service, loaded: &Loaded) -> IndexMap<String,
     all.insert("stage".to_owned(), stages);
     economics::breakdowns(service, &mut all);
     control::breakdowns(service, loaded, &mut all);
-    let gates = service.governor.gate_peaks().map(|(name, most)| {
+    let gates = service.gate_peaks().map(|(name, most)| {
         let mut sheet = Sheet::new();
         sheet.put("inside_max", "", f64::from(most));
         (name.to_owned(), sheet.0)
     });
     all.insert("gate".to_owned(), gates.collect());
     if let Some(store) = &loaded.scenario.policy.store {
-        let uses = service.governor.fallback_uses();
+        let uses = service.fallback_uses();
         let mut sheet = Sheet::new();
         for (name, n) in [
             ("store_timeouts", uses.store_timeouts),

@@ -127,7 +127,7 @@ fn measured(simulation: &Simulation<Service>, loaded: &Loaded) -> Replication {
         marks: service.timeline.marks.clone(),
         alerts: service.accounts.alerts.raised(loaded.scenario.workload.classes.keys()),
         shadow: service.shadow_report(loaded),
-        violations: violations(service, &ledger, now),
+        violations: violations(service, &ledger, &stages, now),
         ledger,
     };
     // What was in flight when the run stopped is part of the outcome.
@@ -135,9 +135,9 @@ fn measured(simulation: &Simulation<Service>, loaded: &Loaded) -> Replication {
     replication
 }
 
-/// What must hold in every run: every request has one end, Little's law to the nanosecond, and all that
-/// was acquired is released by those who have ended.
-fn violations(service: &Service, ledger: &Ledger, now: Time) -> Vec<String> {
+/// What must hold in every run: every request has one end, Little's law to the nanosecond, all that was
+/// acquired is released by those who have ended, and no stage is busy with nobody.
+pub(crate) fn violations(service: &Service, ledger: &Ledger, stages: &[String], now: Time) -> Vec<String> {
     let mut found = Vec::new();
     if ledger.accounted() != ledger.offered {
         found.push(format!("the ledger accounts for {} of {} requests", ledger.accounted(), ledger.offered));
@@ -148,7 +148,7 @@ fn violations(service: &Service, ledger: &Ledger, now: Time) -> Vec<String> {
         .filter(|(_, attempt)| !attempt.orphan)
         .map(|(_, attempt)| u128::from(now.since(attempt.request.born).as_nanos()))
         .sum();
-    let (sojourns, presence) = (service.measure.sojourn_ns + present, service.measure.presence.integral(now));
+    let (sojourns, presence) = (service.measure.sojourn_ns + present, service.measure.presence(now));
     if sojourns != presence {
         found.push(format!("Little's law: sojourns sum to {sojourns} ns, presence to {presence} ns"));
     }
@@ -163,6 +163,9 @@ fn violations(service: &Service, ledger: &Ledger, now: Time) -> Vec<String> {
         }
     }
     if service.attempts.iter().next().is_none() {
+        for (name, _) in stages.iter().zip(&service.stages).filter(|(_, stage)| !stage.is_idle()) {
+            found.push(format!("stages.{name} is not idle although nobody is there"));
+        }
         for (index, device) in service.devices.iter().enumerate() {
             if device.holders() > 0 && device.rerank_busy == 0 {
                 found.push(format!("device {index} still holds memory for {} calls", device.holders()));

@@ -56,6 +56,7 @@ use crate::clients::source::{Arrivals, Due};
 use crate::ids::{AttemptId, DeviceId, SourceId, StageId};
 use crate::llm::batching_stage::BatchingStage;
 use crate::llm::providers::ProvidersStage;
+use crate::llm::router::Router;
 use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
@@ -69,6 +70,7 @@ use crate::telemetry::Meter;
 use crate::timeline::Timeline;
 use forebay_engine::{Calendar, Handle, Sampler, Span, Stream, Time, TimeWeighted, Welford, World};
 use forebay_policies::{Governor, Level, Signals, Site, Ticked};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 pub(crate) use autoscale::{Replicas, Scaler};
@@ -152,6 +154,66 @@ pub(crate) enum StageState {
 }
 
 impl StageState {
+    /// Which replica serves the next call, where a stage has several.
+    pub(crate) fn router(&self) -> Option<&Router> {
+        match self {
+            Self::Slots(slots) => Some(&slots.router),
+            Self::Batching(batching) => Some(&batching.router),
+            Self::Server(_) | Self::Reranker(_) | Self::Providers(_) => None,
+        }
+    }
+
+    pub(crate) fn router_mut(&mut self) -> Option<&mut Router> {
+        match self {
+            Self::Slots(slots) => Some(&mut slots.router),
+            Self::Batching(batching) => Some(&mut batching.router),
+            Self::Server(_) | Self::Reranker(_) | Self::Providers(_) => None,
+        }
+    }
+
+    /// The device of a replica or GPU; none where it lives on none, or there is no such replica.
+    pub(crate) fn device(&self, replica: u32) -> Option<DeviceId> {
+        let replica = replica as usize;
+        match self {
+            Self::Reranker(reranker) => reranker.gpus.get(replica)?.device,
+            Self::Slots(slots) => slots.replicas.get(replica)?.device,
+            Self::Batching(batching) => batching.replicas.get(replica)?.device,
+            Self::Server(_) | Self::Providers(_) => None,
+        }
+    }
+
+    /// How many replicas or GPUs a stage has; 0 where it has none to tell apart.
+    pub(crate) fn places(&self) -> u32 {
+        match self {
+            Self::Reranker(reranker) => reranker.gpus.len() as u32,
+            Self::Slots(slots) => slots.replicas.len() as u32,
+            Self::Batching(batching) => batching.replicas.len() as u32,
+            Self::Server(_) | Self::Providers(_) => 0,
+        }
+    }
+
+    /// Whether it serves nobody and nobody waits. A rerank batch that has begun runs to its end, whoever has
+    /// left: it does not count.
+    pub(crate) fn is_idle(&self) -> bool {
+        let no_load = || self.router().is_none_or(|r| (0..self.places()).all(|place| r.load(place) == 0));
+        match self {
+            Self::Server(server) => server.busy == 0 && server.line.len() == 0,
+            Self::Reranker(reranker) => reranker.line.len() == 0 && reranker.waiting_docs == 0,
+            Self::Slots(slots) => {
+                let empty = slots.replicas.iter().all(|replica| replica.jobs.is_empty());
+                slots.busy == 0 && slots.line.len() == 0 && empty && no_load()
+            }
+            Self::Batching(batching) => {
+                (batching.calls, batching.running, batching.waiting) == (0, 0, 0) && no_load()
+            }
+            Self::Providers(providers) => providers.busy == 0 && providers.waiting.is_empty(),
+        }
+    }
+
+    pub(crate) fn batching(&self) -> Option<&BatchingStage> {
+        if let Self::Batching(stage) = self { Some(stage) } else { None }
+    }
+
     /// The replica or GPU that serves an attempt at this stage, where a stage has several.
     pub(crate) fn replica(&self, attempt: &Attempt) -> Option<u32> {
         match self {
@@ -176,7 +238,7 @@ pub(crate) struct Plan {
     pub(crate) kept_without_rerank: f64,
     /// Share of right answers at L1 that stay right with so many documents; between points linear.
     pub(crate) recall: Vec<(f64, f64)>,
-    /// The first semantic cache: the last resort of attempts that have asked none.
+    /// Where the policy has a last resort: the first semantic cache, for attempts that have asked none.
     pub(crate) last_resort: Option<StageId>,
     pub(crate) warm: Time,
     pub(crate) end: Time,
@@ -225,7 +287,8 @@ pub(crate) struct Executor {
     pub(crate) measure: StageMeasure,
 }
 
-/// Breakdowns. A dimension with a single key has no groups of its own: it is the total.
+/// Breakdowns. A dimension with a single key has no groups of its own: it is the total. Where every answer
+/// is one of L1, the levels have none either: see [`Measures::of_level`].
 #[derive(Clone, Debug)]
 pub(crate) struct Breakdown {
     pub(crate) class: Vec<Group>,
@@ -244,11 +307,12 @@ pub(crate) struct Measures {
     pub(crate) by: Breakdown,
     pub(crate) stages: Vec<StageMeasure>,
     pub(crate) in_system: TimeWeighted<u64>,
+    /// Integral of the number in the system until the end of the warm-up.
+    pub(crate) before_warm: u128,
     /// Mean and variance of the number in the system over the measured window.
     pub(crate) in_system_closed: Option<(f64, f64)>,
-    /// Sum of all sojourns so far, and of the number in the system over all time: Little's law.
+    /// Sum of all sojourns so far.
     pub(crate) sojourn_ns: u128,
-    pub(crate) presence: TimeWeighted<u64>,
     pub(crate) tpot_s: Welford,
     pub(crate) latency_s: Welford,
     pub(crate) tokens_in: u64,
@@ -257,15 +321,30 @@ pub(crate) struct Measures {
     pub(crate) vram_max: f64,
     pub(crate) kv: Welford,
     pub(crate) kv_max: f64,
-    pub(crate) commands: u64,
     pub(crate) out_of_memory: u64,
     pub(crate) restarts: u64,
     pub(crate) attempts: u64,
     /// Answers at L1 of endpoints that rerank, and those of them that were not reranked.
     pub(crate) rerank_wanted: u64,
     pub(crate) rerank_skipped: u64,
-    /// What calls of external providers cost.
-    pub(crate) provider_cost: f64,
+}
+
+impl Measures {
+    /// Answers of a level.
+    pub(crate) fn of_level(&self, level: Level) -> Cow<'_, Group> {
+        match self.by.level.get(level.index()) {
+            Some(group) => Cow::Borrowed(group),
+            None if level == Level::L1 => {
+                Cow::Owned(Group { ended: self.total.answered, ..self.total.clone() })
+            }
+            None => Cow::Owned(Group::coarse()),
+        }
+    }
+
+    /// Integral of the number in the system over all time until now.
+    pub(crate) fn presence(&self, now: Time) -> u128 {
+        self.before_warm + self.in_system.integral(now)
+    }
 }
 
 /// The simulated service.
@@ -384,6 +463,12 @@ impl Service {
     #[inline]
     pub(crate) fn counts(&self, born: Time) -> bool {
         born >= self.plan.warm
+    }
+
+    /// Whether what happens now is of the measured window: after the warm-up, before the arrivals' end.
+    #[inline]
+    pub(crate) fn in_window(&self, now: Time) -> bool {
+        self.counts(now) && now <= self.plan.end
     }
 
     /// Requests in the system.

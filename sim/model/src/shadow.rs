@@ -97,6 +97,8 @@ struct Mark {
 pub(crate) struct Shadow {
     governor: Governor,
     signals: Signals,
+    /// What it begins with when the gateway was killed and is back; only where that can be.
+    fresh: Option<Box<(Governor, Signals)>>,
     ticked: Ticked,
     /// The third queue is for requests of low priority.
     ranks: bool,
@@ -118,9 +120,12 @@ impl Shadow {
     /// The shadow of a scenario; `policy` is its policy as the service completes it.
     pub(crate) fn new(scenario: &Scenario, policy: &Policy) -> Result<Self, PolicyError> {
         let policy = without_calls(policy);
+        let (governor, signals) = (Governor::new(&policy)?, Signals::new(&policy.signals));
+        let fresh = scenario.gateway.host.as_ref().map(|_| Box::new((governor.clone(), signals.clone())));
         Ok(Self {
-            governor: Governor::new(&policy)?,
-            signals: Signals::new(&policy.signals),
+            governor,
+            signals,
+            fresh,
             ticked: Ticked::default(),
             ranks: matches!(policy.queue, Some(Queue::Semantic(_))),
             marks: Vec::new(),
@@ -217,6 +222,13 @@ impl Shadow {
     /// Something around the governors was lost, or came back.
     pub(crate) fn notice(&mut self, now: Moment, notice: Notice) {
         self.governor.notice(now, notice);
+    }
+
+    /// The gateway was killed and is back: the policy knows nothing of what was. The account stays.
+    pub(crate) fn restart(&mut self) {
+        if let Some(fresh) = &self.fresh {
+            (self.governor, self.signals) = (**fresh).clone();
+        }
     }
 
     /// Its loops run; they set its own parameters.

@@ -68,6 +68,52 @@ pub struct RequestSpans {
     pub attempts: Vec<AttemptSpans>,
 }
 
+impl RequestSpans {
+    /// What must hold of spans: those of an attempt follow one another without gap or overlap from sending
+    /// to end, the attempts that the person waited for do so from birth to end, and every decision and note
+    /// is of its attempt's time.
+    ///
+    /// # Errors
+    /// What does not hold, and where.
+    pub fn check(&self) -> Result<(), String> {
+        let mut at_ns = self.born_ns;
+        for attempt in &self.attempts {
+            let wrong = |what: &str| {
+                Err(format!("request {}, attempt {}: {what} ({attempt:?})", self.request, attempt.attempt))
+            };
+            if attempt.sent_ns != at_ns {
+                return wrong(&format!("it is sent at {} ns, not at {at_ns} ns", attempt.sent_ns));
+            }
+            let mut here_ns = attempt.sent_ns;
+            for span in &attempt.spans {
+                if span.from_ns != here_ns || span.to_ns < here_ns {
+                    return wrong(&format!("the span in `{}` does not begin at {here_ns} ns", span.place));
+                }
+                here_ns = span.to_ns;
+            }
+            if here_ns != attempt.end_ns {
+                return wrong(&format!("its spans end at {here_ns} ns"));
+            }
+            at_ns = attempt.waited_until_ns();
+            if at_ns > attempt.end_ns {
+                return wrong("the person leaves after its end");
+            }
+            let decided = attempt.decisions.iter().map(|decision| decision.at_ns);
+            let mut moments = decided.chain(attempt.notes.iter().map(|note| note.at_ns));
+            if let Some(at) = moments.find(|at| !(attempt.sent_ns..=attempt.end_ns).contains(at)) {
+                return wrong(&format!("a decision or note at {at} ns is outside of it"));
+            }
+        }
+        if at_ns != self.end_ns {
+            return Err(format!(
+                "request {}: it ends at {} ns, its attempts at {at_ns} ns",
+                self.request, self.end_ns
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// One try to have a request answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptSpans {

@@ -95,24 +95,24 @@ impl Meter {
         }
     }
 
-    /// A request has its end; `all`: signals that no meter shows by itself are wanted too.
-    #[inline]
-    pub(crate) fn ended(&mut self, ended: &Ended, all: bool) {
+    /// A request has its end, with which the person was so satisfied, 0 to 1; `all`: signals that no meter
+    /// shows by itself are wanted too.
+    pub(crate) fn ended(&mut self, ended: &Ended, all: bool, satisfaction: Option<f64>) {
+        self.now.ended += 1;
+        if let Some(satisfaction) = satisfaction {
+            self.now.rated += 1;
+            self.now.satisfaction += (satisfaction * MILLION).round() as u64;
+        }
         if ended.end != End::Answered {
+            self.now.errors += 1;
             return;
         }
         self.latencies.add(ended.latency);
         if all {
             self.now.answered += 1;
-            self.now.answered_l3 += u64::from(ended.level == Level::L3);
+            self.now.answered_l3 += u64::from(ended.answered_at() == Some(Level::L3));
             self.first_tokens.add(ended.ttft);
         }
-    }
-
-    /// A person was so satisfied with the end of a request, 0 to 1.
-    pub(crate) fn satisfied(&mut self, satisfaction: f64) {
-        self.now.rated += 1;
-        self.now.satisfaction += (satisfaction * MILLION).round() as u64;
     }
 
     /// A measured memory share, with noise; stays in 0..=1.
@@ -168,4 +168,30 @@ fn add(sum: &mut WindowCounts, counts: WindowCounts, op: impl Fn(u64, u64) -> u6
     sum.store_ns = op(sum.store_ns, counts.store_ns);
     sum.cache_lookups = op(sum.cache_lookups, counts.cache_lookups);
     sum.cache_hits = op(sum.cache_hits, counts.cache_hits);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_from_a_cache_is_none_of_l3() {
+        let mut meter = Meter::new(&Telemetry::default(), Stream::new(1, 0, "telemetry noise", 0));
+        let rules = Ended {
+            end: End::Answered,
+            level: Level::L3,
+            cached: false,
+            right: true,
+            in_time: true,
+            counts: true,
+            in_window: true,
+            latency: Span::from_secs_f64(1.0),
+            ttft: Span::from_secs_f64(1.0),
+            waited: Span::ZERO,
+        };
+        for cached in [false, true, true, true] {
+            meter.ended(&Ended { cached, ..rules }, true, None);
+        }
+        assert_eq!(meter.close_period().l3_share, Some(0.25));
+    }
 }

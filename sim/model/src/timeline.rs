@@ -33,6 +33,13 @@ pub struct Point {
     pub kv: Option<f64>,
 }
 
+impl Point {
+    /// Requests answered, whether at a level or from a cache.
+    pub fn answers(&self) -> u64 {
+        self.answered.iter().sum::<u64>() + self.cached
+    }
+}
+
 /// More marks than this are not kept: a gateway that is killed every second would leave one for each.
 const MOST_MARKS: usize = 10_000;
 
@@ -101,7 +108,7 @@ impl Timeline {
 
     /// Closes the present step.
     pub(crate) fn close_step(&mut self, at: Time, state: Point) {
-        let answered = self.now.answered.iter().sum::<u64>() + self.now.cached;
+        let answered = self.now.answers();
         let latency_mean_s = if answered > 0 { self.latency_sum_s / answered as f64 } else { 0.0 };
         self.points.push(Point {
             t_s: at.as_secs_f64(),

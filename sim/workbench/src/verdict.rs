@@ -229,7 +229,7 @@ fn averages(points: &[Point], parts: usize, plan: &RunPlan) -> Vec<Part> {
     let step_s = plan.duration_s / f64::from(plan.timeline_points);
     let of = |part: &[Point]| {
         let n = part.len() as f64;
-        let answers = |p: &Point| p.answered.iter().sum::<u64>() as f64;
+        let answers = |p: &Point| p.answers() as f64;
         let answered: f64 = part.iter().map(answers).sum();
         let latencies: f64 = part.iter().map(|p| p.latency_mean_s * answers(p)).sum();
         Part {
@@ -359,6 +359,12 @@ mod tests {
         let backlog = Backlog::of(&points, &plan(100.0, 0.0), 0, None);
         assert!(backlog.growth_per_s.abs() < 1e-9, "{backlog:?}");
         assert_eq!(judge(&[backlog], Some(0.7)), Verdict::Stable);
+        // The same when a cache answers them.
+        let cached: Vec<_> = points
+            .iter()
+            .map(|point| Point { answered: [0; 4], cached: point.answers(), ..*point })
+            .collect();
+        assert_eq!(Backlog::of(&cached, &plan(100.0, 0.0), 0, None), backlog);
     }
 
     #[test]

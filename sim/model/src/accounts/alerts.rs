@@ -138,6 +138,11 @@ impl AlertLog {
         }
     }
 
+    /// The name of a rule.
+    pub(crate) fn name(&self, rule: u16) -> Option<&str> {
+        self.rules.get(usize::from(rule)).map(|rule| rule.name.as_str())
+    }
+
     /// Alerts were raised.
     pub(crate) fn add(&mut self, now: Time, alerts: &[Alert]) {
         for &alert in alerts {
@@ -162,12 +167,11 @@ impl AlertLog {
         let classes: Vec<&String> = classes.collect();
         let with_names = |raised: &Raised| {
             let Alert { rule, severity, since, at, found, threshold } = raised.alert;
-            let name = self.rules.get(usize::from(rule)).map(|rule| rule.name.clone());
             let topic = |&(class, requests): &(usize, u64)| {
                 classes.get(class).map(|name| Topic { class: (*name).clone(), requests })
             };
             RaisedAlert {
-                rule: name.unwrap_or_else(|| format!("rule {rule}")),
+                rule: self.name(rule).map_or_else(|| format!("rule {rule}"), str::to_owned),
                 severity,
                 at_s: raised.at.as_secs_f64(),
                 // The governor's own clock may be off: how long it held is what it tells.

@@ -55,8 +55,8 @@ impl Crossed {
 pub(crate) struct Control {
     level: Course,
     parameters: BTreeMap<String, Course>,
-    /// The policy before any command.
-    start: Policy,
+    /// Commands, and turns, within the measured window.
+    pub(crate) commands: u64,
     pub(crate) turns: u64,
     pub(crate) crossed: Vec<Crossed>,
 }
@@ -71,28 +71,26 @@ impl Control {
                 crossed.push(Crossed { name, signal, above, at_or_above: 0, samples: 0 });
             }
         }
-        Self {
-            level: Course::new(0.0),
-            parameters: BTreeMap::new(),
-            start: policy.clone(),
-            turns: 0,
-            crossed,
-        }
+        Self { level: Course::new(0.0), parameters: BTreeMap::new(), commands: 0, turns: 0, crossed }
     }
 
     /// The loops have run, and the ladder stands at `level`.
-    pub(crate) fn ticked(&mut self, counts: bool, level: Level, commands: &[Command]) {
+    pub(crate) fn ticked(&mut self, in_window: bool, level: Level, commands: &[Command]) {
         let mut turns = u64::from(self.level.turns(level.index() as f64));
         for command in commands {
-            if !self.parameters.contains_key(&command.parameter) {
-                let start = self.start.number(&command.parameter).unwrap_or(command.value);
-                self.parameters.insert(command.parameter.clone(), Course::new(start));
-            }
             if let Some(course) = self.parameters.get_mut(&command.parameter) {
                 turns += u64::from(course.turns(command.value));
+            } else {
+                // The first move is no turn, but has a direction.
+                let mut course = Course::new(command.before.unwrap_or(command.value));
+                course.turns(command.value);
+                self.parameters.insert(command.parameter.clone(), course);
             }
         }
-        self.turns += if counts { turns } else { 0 };
+        if in_window {
+            self.turns += turns;
+            self.commands += commands.len() as u64;
+        }
     }
 
     /// The meters were read within the measured window.
@@ -113,23 +111,27 @@ mod tests {
 
     #[test]
     fn a_move_against_the_last_one_is_a_turn() {
-        let mut policy = Policy::default();
-        policy.fallback.least_dwell_s = 5.0;
-        let mut control = Control::new(&policy);
+        let mut control = Control::new(&Policy::default());
         for level in [Level::L1, Level::L2, Level::L3, Level::L3, Level::L1, Level::L2] {
             control.ticked(true, level, &[]);
         }
         assert_eq!(control.turns, 2);
-        let command =
-            |parameter: &str, value| Command { parameter: parameter.to_owned(), value, why: Reason::Normal };
+        let command = |parameter: &str, before, value| Command {
+            parameter: parameter.to_owned(),
+            value,
+            before,
+            why: Reason::Normal,
+        };
         // Of one parameter: 5 down to 3, up to 4, down to 1; of another that the policy does not set: up.
         let dwell = "fallback.least_dwell_s";
-        for (value, other) in [(3.0, 1.0), (4.0, 2.0), (1.0, 3.0)] {
-            let commands = [command(dwell, value), command("fallback.l2.kv_above", other)];
+        for (before, value, other) in [(5.0, 3.0, 1.0), (3.0, 4.0, 2.0), (4.0, 1.0, 3.0)] {
+            let unset = (other > 1.0).then_some(other - 1.0);
+            let commands =
+                [command(dwell, Some(before), value), command("fallback.l2.kv_above", unset, other)];
             control.ticked(true, Level::L2, &commands);
         }
-        assert_eq!(control.turns, 4);
-        control.ticked(false, Level::L2, &[command(dwell, 2.0)]);
-        assert_eq!(control.turns, 4);
+        assert_eq!((control.turns, control.commands), (4, 6));
+        control.ticked(false, Level::L2, &[command(dwell, Some(1.0), 2.0)]);
+        assert_eq!((control.turns, control.commands), (4, 6));
     }
 }

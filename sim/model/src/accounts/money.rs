@@ -8,7 +8,7 @@ use crate::attempts::Request;
 use crate::measure::Ended;
 use crate::outcome::End;
 use crate::scenario::{Csat, Economics, Scenario};
-use forebay_policies::{Level, RequestView};
+use forebay_policies::RequestView;
 
 /// What requests of one kind brought.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +42,6 @@ pub(crate) struct Money {
     values: Vec<f64>,
     /// What calls cost.
     pub(crate) calls: f64,
-    pub(crate) handed_over: u64,
     pub(crate) total: Earned,
     pub(crate) by_class: Vec<Earned>,
     pub(crate) by_tier: Vec<Earned>,
@@ -65,7 +64,6 @@ impl Money {
             by_tier: vec![Earned::default(); scenario.workload.population.tiers.len().max(1)],
             values,
             calls: 0.0,
-            handed_over: 0,
             total: Earned::default(),
             economics,
         })
@@ -97,9 +95,7 @@ impl Money {
             return csat;
         }
         let class = usize::from(request.class);
-        let answered = ended.end == End::Answered;
-        self.handed_over += u64::from(answered && ended.level == Level::L4);
-        let earns = answered && ended.right && ended.in_time;
+        let earns = ended.end == End::Answered && ended.right && ended.in_time;
         let value = if earns { self.values.get(class).copied().unwrap_or(0.0) } else { 0.0 };
         let tier = self.by_tier.get_mut(usize::from(view.tier));
         for earned in [Some(&mut self.total), self.by_class.get_mut(class), tier].into_iter().flatten() {
@@ -128,6 +124,7 @@ fn satisfaction(csat: &Csat, ended: &Ended) -> f64 {
 mod tests {
     use super::*;
     use forebay_engine::Span;
+    use forebay_policies::Level;
 
     fn ended(end: End, right: bool, ttft_s: f64) -> Ended {
         Ended {

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use super::describe::one_of;
 use super::parameters::{Parameter, ParameterKind};
-use super::path::{Trail, quote, quote_text};
+use super::path::{Trail, quote, quote_text, split};
 use super::problem::{Finding, Findings, Place};
 use super::schema::Shape;
 use super::settings::{Setting, Step, assign, resolve, steps, take_out};
@@ -89,8 +89,9 @@ impl Variants {
 
 /// Whether a setting is about variants: these come before all others, for they say what the document is.
 pub(super) fn is_about(setting: &Setting) -> bool {
-    let first = setting.path.split('.').next().unwrap_or_default().trim();
-    first == CHOICE || first == TABLE
+    // A path that cannot be read is reported where it is applied.
+    let segments = split(&setting.path).unwrap_or_default();
+    segments.first().is_some_and(|first| first.key == CHOICE || first.key == TABLE)
 }
 
 /// The variants as they stand in the document.

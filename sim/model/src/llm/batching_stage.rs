@@ -12,6 +12,8 @@ pub(crate) struct BatchingReplica {
     pub(crate) engine: BatchingEngine,
     /// Autoscaling has stopped it.
     pub(crate) off: bool,
+    /// Faults that have taken it down: it runs while there is none.
+    pub(crate) down: u32,
     pub(crate) wake: Option<(Time, Handle)>,
     /// Sequences that ran and waited when last looked at.
     running: u64,
@@ -47,6 +49,7 @@ impl BatchingStage {
                 device: (!devices.is_empty()).then(|| devices[i as usize % devices.len()]),
                 engine: engine.clone(),
                 off: false,
+                down: 0,
                 wake: None,
                 running: 0,
                 waiting: 0,
@@ -74,15 +77,9 @@ impl BatchingStage {
         (place.running, place.waiting) = (running, waiting);
     }
 
-    /// Share of KV blocks in use, mean over the replicas that run.
-    pub(crate) fn kv_share(&self, now: Time) -> f64 {
-        let on = || self.replicas.iter().filter(|replica| !replica.off);
-        let sum: f64 = on().map(|replica| replica.engine.kv_share(now.as_nanos())).sum();
-        sum / self.running_replicas() as f64
-    }
-
-    /// Replicas that run; at least one.
-    pub(crate) fn running_replicas(&self) -> usize {
-        self.replicas.iter().filter(|replica| !replica.off).count().max(1)
+    /// The shares of KV blocks in use of the replicas that run.
+    pub(crate) fn kv_shares(&self, now: Time) -> impl Iterator<Item = f64> {
+        let running = self.replicas.iter().filter(|replica| !replica.off && replica.down == 0);
+        running.map(move |replica| replica.engine.kv_share(now.as_nanos()))
     }
 }

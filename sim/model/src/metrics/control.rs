@@ -15,8 +15,8 @@ pub(super) fn total(sheet: &mut Sheet, service: &Service, loaded: &Loaded) {
     let run = &loaded.scenario.run;
     let window_min = (run.duration_s - run.warmup_s) / 60.0;
     let measure = &service.measure;
-    sheet.put("commands_per_min", "1/min", measure.commands as f64 / window_min);
     let control = &service.accounts.control;
+    sheet.put("commands_per_min", "1/min", control.commands as f64 / window_min);
     sheet.put("alerts", "", service.accounts.alerts.count() as f64);
     let ticks = service.governor.tick_period_ns().is_some();
     let turns = ticks.then(|| control.turns as f64 / window_min);

@@ -4,9 +4,11 @@ use super::{Metrics, NO_REQUESTS, Sheet};
 use crate::accounts::money::{Earned, Money};
 use crate::scenario::{Loaded, Scenario, Stage};
 use crate::service::Service;
+use forebay_policies::Level;
 use indexmap::IndexMap;
 
 const NO_PRICES: &str = "the scenario gives no prices";
+pub(super) const NO_PROVIDER_PRICES: &str = "no provider of the scenario has a price";
 const NO_CSAT: &str = "the scenario gives no satisfaction model";
 const NO_VALUE: &str = "no class of the scenario gives a value";
 const NOT_CLOSED: &str = "the run did not reach the end of its arrivals";
@@ -17,6 +19,10 @@ pub(super) fn missing(scenario: &Scenario, metric: &str) -> Option<&'static str>
     let money = money.as_ref();
     match metric {
         "cost" if !money.is_some_and(Money::has_prices) && !has_priced_provider(scenario) => Some(NO_PRICES),
+        "cost_tokens" | "cost_agents" | "cost_gpus" if !money.is_some_and(Money::has_prices) => {
+            Some(NO_PRICES)
+        }
+        "cost_providers" if !has_priced_provider(scenario) => Some(NO_PROVIDER_PRICES),
         "csat" if money.is_none_or(|money| money.economics.csat.is_none()) => Some(NO_CSAT),
         "value" if !money.is_some_and(Money::has_values) => Some(NO_VALUE),
         _ => None,
@@ -39,7 +45,8 @@ pub(super) fn total(sheet: &mut Sheet, service: &Service, loaded: &Loaded) {
     let priced = money.filter(|money| money.has_prices());
     let agents = priced.map(|money| {
         // Where agents are part of the service their time is measured.
-        let stated = money.handed_over as f64 * money.economics.handoff_agent_s / 60.0;
+        let handed_over = service.measure.of_level(Level::L4).answered;
+        let stated = handed_over as f64 * money.economics.handoff_agent_s / 60.0;
         let minutes = super::of_stages::agent_minutes(service).unwrap_or(stated);
         minutes * money.economics.agent_per_min
     });

@@ -10,6 +10,7 @@ use crate::stages::knowledge_base::Knowledge;
 use crate::stages::server::Role;
 use forebay_policies::Level;
 
+pub(super) const NO_CACHE: &str = "the scenario has no semantic cache";
 const NO_LOOKUPS: &str = "no lookup came to a semantic cache";
 
 fn role(state: &StageState) -> &Role {
@@ -35,19 +36,16 @@ pub(super) fn total(sheet: &mut Sheet, service: &Service) {
         sum.wrong += counts.wrong;
     }
     let any = caches(service).next().is_some();
-    let (why, no_hit) = if any {
-        (NO_LOOKUPS, "no lookup found an answer")
-    } else {
-        ("the scenario has no semantic cache", "the scenario has no semantic cache")
-    };
+    let (why, no_hit) = if any { (NO_LOOKUPS, "no lookup found an answer") } else { (NO_CACHE, NO_CACHE) };
     sheet.maybe("cache_hit_rate", "", share(sum.hits, sum.lookups), why);
     sheet.maybe("cache_wrong_rate", "", share(sum.wrong, sum.hits), no_hit);
-    let priced = |state: &StageState| match state {
-        StageState::Providers(providers) => providers.list.iter().any(ProviderState::has_price),
-        _ => false,
-    };
-    let cost = service.stages.iter().any(priced).then_some(service.measure.provider_cost);
-    sheet.maybe("cost_providers", "", cost, "no provider of the scenario has a price");
+    let providers = service.stages.iter().flat_map(|state| match state {
+        StageState::Providers(providers) => providers.list.as_slice(),
+        _ => &[],
+    });
+    let costs = providers.filter(|provider| provider.has_price()).map(|provider| provider.counts.cost);
+    let cost = costs.reduce(|sum, cost| sum + cost);
+    sheet.maybe("cost_providers", "", cost, super::economics::NO_PROVIDER_PRICES);
 }
 
 /// Time that agents spent on hand-offs, minutes; `None`: the scenario has no agents.
@@ -69,9 +67,9 @@ pub(super) fn own(sheet: &mut Sheet, state: &StageState, loaded: &Loaded) {
 }
 
 fn rules(sheet: &mut Sheet, knowledge: &Knowledge, loaded: &Loaded) {
-    let unmatched = share(knowledge.unmatched, knowledge.asked);
+    let unmatched = share(knowledge.unmatched.iter().sum(), knowledge.asked);
     sheet.maybe("unmatched_share", "", unmatched, "no question came to the rules");
-    for (class, &n) in loaded.scenario.workload.classes.keys().zip(&knowledge.unmatched_by_class) {
+    for (class, &n) in loaded.scenario.workload.classes.keys().zip(&knowledge.unmatched) {
         if n > 0 {
             sheet.put(format!("unmatched.{class}"), "", n as f64);
         }

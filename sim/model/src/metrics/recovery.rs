@@ -62,7 +62,7 @@ impl Level {
     fn of<'a>(points: impl Iterator<Item = &'a Point>) -> Option<Self> {
         let (mut answered, mut errors, mut latency_s) = (0, 0, 0.0);
         for point in points {
-            let here: u64 = point.answered.iter().sum();
+            let here = point.answers();
             answered += here;
             errors += point.rejected + point.lost;
             latency_s += here as f64 * point.latency_mean_s;
@@ -166,6 +166,21 @@ mod tests {
         let silent = Point { rejected: 0, lost: 1, ..Point::default() };
         let timeline: Vec<_> = (1..=20_u32).map(|s| Point { t_s: f64::from(s), ..silent }).collect();
         assert_eq!(recovered(&BEFORE, &timeline, 5.0, 1.0), None);
+    }
+
+    #[test]
+    fn answers_from_a_cache_are_answers() {
+        let of = |second: u32, answered, cached, latency_mean_s| Point {
+            t_s: f64::from(second),
+            answered: [answered, 0, 0, 0],
+            cached,
+            latency_mean_s,
+            ..Point::default()
+        };
+        let all_cached: Vec<_> = (1..=20).map(|second| of(second, 0, 10, 0.02)).collect();
+        assert_eq!(recovered(&BEFORE, &all_cached, 5.0, 1.0), Some(0.0));
+        let half = Level::of([of(1, 5, 5, 0.6)].iter()).expect("something ended");
+        assert_eq!((half.errors, half.latency_s), (0.0, Some(0.6)));
     }
 
     #[test]

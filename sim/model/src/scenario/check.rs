@@ -361,16 +361,16 @@ fn stages(document: &Document<Scenario>, found: &mut Found) {
                 dist(document, &at("per_token_s"), &s.per_token_s, found);
                 if let Some(memory) = &s.memory {
                     dist(document, &at("memory.per_call_gb"), &memory.per_call_gb, found);
-                    let count = scenario.devices.get(&memory.device).map_or(1, |d| d.count);
-                    let replicas_each = f64::from(s.places().div_ceil(count));
                     let device = Some(memory.device.clone());
-                    on_device(at("memory.device"), &device, memory.weights_gb * replicas_each, found);
+                    let gb = memory.weights_gb * replicas_each(scenario, device.as_deref(), s.places());
+                    on_device(at("memory.device"), &device, gb, found);
                 }
             }
             Stage::Providers(s) => providers::holds(document, &at("providers"), s, found),
             Stage::LlmBatching(s) => {
                 let gb = s.device.as_ref().and_then(|d| scenario.devices.get(d)).map_or(0.0, |d| d.memory_gb);
-                on_device(at("device"), &s.device, gb * s.memory_share, found);
+                let gb = gb * s.memory_share * replicas_each(scenario, s.device.as_deref(), s.places());
+                on_device(at("device"), &s.device, gb, found);
             }
         }
     }
@@ -385,6 +385,12 @@ fn stages(document: &Document<Scenario>, found: &mut Found) {
             ));
         }
     }
+}
+
+/// Most replicas of a stage that share one device of a group.
+fn replicas_each(scenario: &Scenario, device: Option<&str>, places: u32) -> f64 {
+    let count = device.and_then(|name| scenario.devices.get(name)).map_or(1, |group| group.count);
+    f64::from(places.div_ceil(count.max(1)))
 }
 
 fn objective(document: &Document<Scenario>, found: &mut Found) {

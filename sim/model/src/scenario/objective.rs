@@ -56,6 +56,10 @@ pub const METRICS: &[&str] = &[
     "cache_hit_rate",
     "cache_wrong_rate",
     "cost",
+    "cost_tokens",
+    "cost_agents",
+    "cost_gpus",
+    "cost_providers",
     "csat",
     "value",
     "recovery_s",
@@ -63,6 +67,8 @@ pub const METRICS: &[&str] = &[
     "shadow_differs_share",
     "alerts",
     "wait_notice_error_s",
+    "wait_notice_bias_s",
+    "wait_noticed_mean_s",
 ];
 
 /// Which side of a limit is allowed.

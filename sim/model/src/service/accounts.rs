@@ -76,9 +76,11 @@ impl Service {
     /// The shadow's loops run.
     pub(super) fn shadow_tick(&mut self, now: Time, calendar: &mut Calendar<Event>) {
         let moment = self.moment(now);
-        let is_over = self.is_over(now);
+        let (is_over, down) = (self.is_over(now), self.gateway_down());
         let Some(shadow) = &mut self.shadow else { return };
-        shadow.tick(moment);
+        if !down {
+            shadow.tick(moment);
+        }
         if let Some(period) = shadow.tick_period_ns()
             && !is_over
         {

@@ -1,10 +1,10 @@
 //! What the accounts and the shadow tell, by small scenarios whose numbers are known beforehand.
 
 use super::Service;
-use super::tests::{load, metric, run};
 use crate::document::Source;
 use crate::scenario::{Inputs, Loaded};
 use crate::shadow::ShadowClass;
+use crate::small::{load, metric, refused, run};
 use forebay_engine::{Span, Time};
 use forebay_policies::SignalKind;
 
@@ -277,9 +277,8 @@ fn what_stands_beside_the_run_is_checked() {
     let (path, _) = problem("[shadow.queue]\nkind = \"semantic\"\nhigh_at_least = 0.1\n");
     assert_eq!(path, "shadow.queue.standard_at_least");
     let no_path = DESK.replace("l3 = [\"rules\"]\n", "");
-    let problems = Loaded::read(&Source::new("test.toml", no_path.as_str()), &[], |_| Ok(Inputs::default()))
-        .expect_err("the third queue needs a path at L3");
-    assert!(problems[0].found.contains("no path at `l3`"), "{}", problems[0]);
+    let found = refused(&no_path, &[]);
+    assert!(found.contains("no path at `l3`"), "{found}");
 }
 
 /// Published cases Q7 and A1: an alert on a backlog, with the questions that the rules did not match.
@@ -296,4 +295,23 @@ fn an_alert_names_the_questions_that_were_not_matched() {
     assert_eq!(classes.first(), Some(&"other"), "{alert:?}");
     assert!(metric(&busy, "alerts") >= 1.0);
     assert_eq!(metric(&run(DESK, &[rule, "workload.sources.crowd.rate_per_s=1"]), "alerts"), 0.0);
+}
+
+#[test]
+fn what_a_scenario_cannot_have_is_told_and_all_else_is_reported() {
+    let loaded = load(DESK, &[]);
+    let found = run(DESK, &[]);
+    for &name in crate::scenario::objective::METRICS {
+        let has = found.metrics.get(name).is_some_and(|metric| metric.value.is_some());
+        let missing = crate::metrics::missing(&loaded.scenario, name);
+        assert!(!has || missing.is_none(), "{name}: {missing:?}");
+        if missing.is_none() {
+            assert!(found.metrics.contains_key(name), "{name} is not reported");
+        }
+    }
+    for name in
+        ["vram_max", "kv_max", "preemptions", "cache_hit_rate", "wait_noticed_mean_s", "cost_providers"]
+    {
+        assert!(crate::metrics::missing(&loaded.scenario, name).is_some(), "{name}");
+    }
 }

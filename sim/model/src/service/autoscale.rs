@@ -9,8 +9,7 @@
 //! call, for a difference of one check at most, which real autoscalers have as well.
 
 use super::{Event, Service, StageState};
-use crate::ids::{DeviceId, StageId};
-use crate::llm::router::Router;
+use crate::ids::StageId;
 use crate::scenario::{Autoscale, Loaded, ScaleBy, Scenario, Stage};
 use forebay_engine::{Calendar, Handle, Span, Time, TimeWeighted};
 
@@ -238,7 +237,8 @@ impl Service {
         let stage = self.scalers[index].stage;
         for replica in 0..self.scalers[index].lives.len() as u32 {
             let draining = self.scalers[index].lives[replica as usize] == Life::Draining;
-            if draining && self.router(stage).is_some_and(|router| router.load(replica) == 0) {
+            if draining && self.stages[stage.index()].router().is_some_and(|router| router.load(replica) == 0)
+            {
                 self.switch_off(now, index, replica, calendar);
             }
         }
@@ -265,7 +265,7 @@ impl Service {
                 continue;
             }
             let weights_gb = self.scalers[index].weights_gb;
-            if let Some(device) = self.device_of(stage, replica) {
+            if let Some(device) = self.stages[stage.index()].device(replica) {
                 let memory = &mut self.devices[device.0 as usize];
                 if memory.lost > 0 || !memory.fits(now, weights_gb) {
                     continue;
@@ -323,7 +323,7 @@ impl Service {
         if let StageState::Batching(batching) = &mut self.stages[stage.index()] {
             batching.replicas[replica as usize].off = true;
         }
-        if let Some(device) = self.device_of(stage, replica) {
+        if let Some(device) = self.stages[stage.index()].device(replica) {
             self.devices[device.0 as usize].unload(now, weights_gb);
             self.watch_memory(now, device, calendar);
         }
@@ -340,24 +340,8 @@ impl Service {
     }
 
     fn set_up(&mut self, stage: StageId, replica: u32, up: bool) {
-        if let Some(router) = self.router(stage) {
+        if let Some(router) = self.stages[stage.index()].router_mut() {
             router.set_up(replica, up);
-        }
-    }
-
-    fn router(&mut self, stage: StageId) -> Option<&mut Router> {
-        match &mut self.stages[stage.index()] {
-            StageState::Slots(slots) => Some(&mut slots.router),
-            StageState::Batching(batching) => Some(&mut batching.router),
-            StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => None,
-        }
-    }
-
-    fn device_of(&self, stage: StageId, replica: u32) -> Option<DeviceId> {
-        match &self.stages[stage.index()] {
-            StageState::Slots(slots) => slots.replicas[replica as usize].device,
-            StageState::Batching(batching) => batching.replicas[replica as usize].device,
-            StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => None,
         }
     }
 

@@ -1,9 +1,7 @@
 //! What autoscaling and cold replicas do, told by small scenarios.
 
-use crate::document::{Setting, Source};
 use crate::replication::Replication;
-use crate::scenario::{Inputs, Loaded};
-use crate::service::tests::{metric, run, stage};
+use crate::small::{metric, refused, run, stage};
 use proptest::prelude::*;
 
 /// Published case H6, told small: a day with one peak at noon, ten times the rest, that comes within a
@@ -209,18 +207,11 @@ fn what_cannot_be_is_refused_with_its_place() {
         (scale(good).replace("most = 15", "most = 99"), "more memory than what stays resident"),
     ];
     for (setting, expected) in cases {
-        let settings = [Setting::parse(&setting).expect("a setting")];
-        let problems = Loaded::read(&Source::new("test.toml", DAY), &settings, |_| Ok(Inputs::default()))
-            .expect_err("it is refused");
-        let found: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        assert!(found.iter().any(|problem| problem.contains(expected)), "{setting}: {found:?}");
+        let found = refused(DAY, &[&setting]);
+        assert!(found.contains(expected), "{setting}: {found}");
     }
-    let warmed =
-        [scale(good), "stages.llm.warmed=true".to_owned(), "stages.llm.cold_first_call_s=12".to_owned()];
-    let settings = warmed.map(|setting| Setting::parse(&setting).expect("a setting"));
-    let problems = Loaded::read(&Source::new("test.toml", DAY), &settings, |_| Ok(Inputs::default()))
-        .expect_err("it is refused");
-    assert!(problems[0].to_string().contains("at least cold_first_call_s"), "{}", problems[0]);
+    let warmed = refused(DAY, &[&scale(good), "stages.llm.warmed=true", "stages.llm.cold_first_call_s=12"]);
+    assert!(warmed.contains("at least cold_first_call_s"), "{warmed}");
 }
 
 proptest! {

@@ -265,7 +265,7 @@ fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
         by: Breakdown {
             class: groups(scenario.workload.classes.len()),
             tier: groups(scenario.workload.population.tiers.len()),
-            level: vec![Group::coarse(); 4],
+            level: if only_l1(scenario) { Vec::new() } else { vec![Group::coarse(); Level::ALL.len()] },
             endpoint: groups(scenario.endpoints.len()),
             tenant: groups(if tenants <= TENANTS_SHOWN { tenants } else { 0 }),
         },
@@ -273,7 +273,7 @@ fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
         in_system: TimeWeighted::new(Time::ZERO, 0),
         in_system_closed: None,
         sojourn_ns: 0,
-        presence: TimeWeighted::new(Time::ZERO, 0),
+        before_warm: 0,
         tpot_s: Welford::new(),
         latency_s: Welford::new(),
         tokens_in: 0,
@@ -282,14 +282,19 @@ fn measures(scenario: &Scenario, stages: Vec<StageMeasure>) -> Measures {
         vram_max: 0.0,
         kv: Welford::new(),
         kv_max: 0.0,
-        commands: 0,
         out_of_memory: 0,
         restarts: 0,
         attempts: 0,
         rerank_wanted: 0,
         rerank_skipped: 0,
-        provider_cost: 0.0,
     }
+}
+
+/// Whether every answer is one of L1: no endpoint has another level, and nothing answers from a cache.
+fn only_l1(scenario: &Scenario) -> bool {
+    let one = |endpoint: &Endpoint| [&endpoint.l2, &endpoint.l3, &endpoint.l4].iter().all(|l| l.is_none());
+    scenario.endpoints.values().all(one)
+        && !scenario.stages.values().any(|stage| matches!(stage, Stage::SemanticCache(_)))
 }
 
 type Stages = Vec<(StageState, u64)>;
@@ -326,8 +331,7 @@ fn build_stages(
             Stage::LlmSlots(slots) => {
                 let devices = fleet.group(&place, slots.memory.as_ref().map(|m| &m.device))?;
                 if let Some(memory) = &slots.memory {
-                    for replica in 0..slots.replicas as usize {
-                        let device = devices[replica % devices.len()];
+                    for device in each(&devices, slots.replicas) {
                         fleet.memory[device.0 as usize].load(memory.weights_gb);
                     }
                 }
@@ -337,7 +341,7 @@ fn build_stages(
             }
             Stage::LlmBatching(batching) => {
                 let devices = fleet.group(&place, batching.device.as_ref())?;
-                for device in used(&devices, batching.replicas) {
+                for device in each(&devices, batching.replicas) {
                     let memory = &mut fleet.memory[device.0 as usize];
                     memory.load(memory.capacity_gb() * batching.memory_share);
                 }
@@ -391,6 +395,12 @@ fn used(devices: &[DeviceId], n: u32) -> Vec<DeviceId> {
     devices.iter().take(n as usize).copied().collect()
 }
 
+/// The device of each of `n` replicas, placed round robin; nothing where there are no devices.
+fn each(devices: &[DeviceId], n: u32) -> impl Iterator<Item = DeviceId> {
+    let n = if devices.is_empty() { 0 } else { n as usize };
+    (0..n).map(|replica| devices[replica % devices.len()])
+}
+
 fn build_plan(
     scenario: &Scenario,
     governor: &Governor,
@@ -436,6 +446,7 @@ fn build_plan(
             .stages
             .values()
             .position(|stage| matches!(stage, Stage::SemanticCache(_)))
+            .filter(|_| scenario.policy.fallback.cache_last_resort.is_some())
             .map(|index| StageId(index as u16)),
         warm: Time::ZERO + Span::from_secs_f64(scenario.run.warmup_s),
         end,

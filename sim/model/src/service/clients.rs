@@ -71,15 +71,14 @@ impl Service {
         let trace_row = row.and_then(|row| {
             self.sources[usize::from(source.0)].trace().and_then(|trace| trace.rows().get(row as usize))
         });
-        let (request, view) = self.nursery.bear(self.born, now, source.0, chance, trace_row);
+        let (mut request, view) = self.nursery.bear(self.born, now, source.0, chance, trace_row);
         self.born += 1;
         self.present += 1;
         self.measure.tally.offered += 1;
         self.measure.in_system.set(now, self.present);
-        self.measure.presence.set(now, self.present);
         self.meter.now.arrived += 1;
         self.timeline.now.offered += 1;
-        let request = Request { asker, ..request };
+        request.asker = asker;
         self.spans.tell(|spans| spans.born(&request, &view));
         self.send(now, request, view, Span::ZERO, calendar);
     }
@@ -140,21 +139,17 @@ impl Service {
         attempt.orphan = true;
         self.spans.tell(|spans| spans.left(now, id));
         let (request, view, level) = (attempt.request, attempt.view, attempt.level);
-        if self.ask_again(now, request, view, calendar).is_none() {
-            self.record(now, &Last { request, view, level, end: End::Abandoned, answer: None }, calendar);
+        let last = Last { request, view, level, end: End::Abandoned, answer: None };
+        if self.ask_again(now, &last, calendar).is_none() {
+            self.record(now, &last, calendar);
         }
     }
 
     /// One who gave up asks again, perhaps: a further attempt of the same request.
-    pub(super) fn ask_again(
-        &mut self,
-        now: Time,
-        mut request: Request,
-        view: RequestView,
-        calendar: &mut Calendar<Event>,
-    ) -> Option<()> {
+    pub(super) fn ask_again(&mut self, now: Time, last: &Last, calendar: &mut Calendar<Event>) -> Option<()> {
         let plan = Arc::clone(&self.plan);
         let resend = plan.resend.as_ref()?;
+        let mut request = last.request;
         let chance = attempt_chance(&request);
         if request.resends >= resend.at_most || chance.uniform(purpose::RESEND) >= resend.probability {
             return None;
@@ -163,20 +158,14 @@ impl Service {
         request.resends += 1;
         request.retries = 0;
         request.asked = now + delay;
-        self.send(now, request, view, delay, calendar);
+        self.send(now, request, last.view, delay, calendar);
         Some(())
     }
 
     /// Client code tries again after a refusal or a failure, perhaps.
-    pub(super) fn retry(
-        &mut self,
-        now: Time,
-        mut request: Request,
-        view: RequestView,
-        end: End,
-        calendar: &mut Calendar<Event>,
-    ) -> Option<()> {
+    pub(super) fn retry(&mut self, now: Time, last: &Last, calendar: &mut Calendar<Event>) -> Option<()> {
         let retries = self.plan.retries.as_ref()?;
+        let (mut request, view, end) = (last.request, last.view, last.end);
         let worth_it = match end {
             End::RejectedBy(..) | End::StageFull(_) => true,
             End::TimedOut | End::Failed(_) => retries.after_failures,

@@ -1,7 +1,7 @@
 //! What a wall clock that is set does to the policies, told by small scenarios.
 
 use super::tests::{ALL, answered, fault};
-use crate::service::tests::{BASE, run};
+use crate::small::{BASE, run};
 
 /// Published case N1: a bucket that holds little, driven by a clock that jitters by 100 ms.
 const BUCKET: [&str; 4] = [

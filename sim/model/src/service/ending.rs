@@ -68,13 +68,15 @@ impl Service {
         {
             calendar.cancel(handle);
         }
-        let (request, view, level, orphan) = (attempt.request, attempt.view, attempt.level, attempt.orphan);
         if end == End::Answered {
             self.remember(now, id);
         }
         let answer = (end == End::Answered).then(|| self.answer(id, now));
+        let attempt = &self.attempts[id];
+        let (level, orphan) = (attempt.level, attempt.orphan);
+        let last = Last { request: attempt.request, view: attempt.view, level, end, answer };
         self.spans.tell(|spans| spans.ended(now, id, end, level));
-        if self.attempts[id].holds_slot {
+        if attempt.holds_slot {
             self.executor.busy -= 1;
             self.executor.measure.busy.set(now, u64::from(self.executor.busy));
             self.pump = true;
@@ -97,11 +99,11 @@ impl Service {
         }
         let again = match end {
             End::Answered => None,
-            End::Abandoned => self.ask_again(now, request, view, calendar),
-            _ => self.retry(now, request, view, end, calendar),
+            End::Abandoned => self.ask_again(now, &last, calendar),
+            _ => self.retry(now, &last, calendar),
         };
         if again.is_none() {
-            self.record(now, &Last { request, view, level, end, answer }, calendar);
+            self.record(now, &last, calendar);
         }
     }
 
@@ -205,14 +207,11 @@ impl Service {
         self.present -= 1;
         let measure = &mut self.measure;
         measure.in_system.set(now, self.present);
-        measure.presence.set(now, self.present);
         measure.sojourn_ns += u128::from(latency.as_nanos());
         let cached = answer.and_then(|answer| answer.cached);
         measure.tally.count(*end, *level, cached.is_some());
         measure.digest.fold_end(request.index, *end, *level, cached.is_some(), now.as_nanos());
         let answered = *end == End::Answered;
-        self.meter.now.ended += 1;
-        self.meter.now.errors += u64::from(!answered);
         let (first_token, waited, skipped) =
             answer.map_or((now, Span::ZERO, false), |a| (a.first_token, a.waited, a.rerank_skipped));
         let kept = answer.map_or(1.0, |a| a.kept);
@@ -223,20 +222,19 @@ impl Service {
             right: answered && cached.unwrap_or_else(|| self.is_right(request, *level, skipped, kept)),
             in_time: self.plan.in_time.is_none_or(|limit| latency <= limit),
             counts: self.counts(request.born),
-            in_window: self.counts(now) && now <= self.plan.end,
+            in_window: self.in_window(now),
             latency,
             ttft: first_token.since(request.born),
             waited,
         };
-        self.meter.ended(&ended, self.plan.reads);
         let csat = self.accounts.ended(now, request, view, &ended);
-        if let Some(csat) = csat {
-            self.meter.satisfied(csat);
+        if self.plan.samples {
+            self.meter.ended(&ended, self.plan.reads, csat);
         }
         self.timeline.record(&ended);
         let seen = answer.map(|answer| answer.first_token);
         self.spans.tell(|spans| spans.recorded(now, request.index, &ended, seen));
-        if ended.counts && answered && *level == Level::L1 && !ended.cached {
+        if ended.counts && ended.answered_at() == Some(Level::L1) {
             let reranks = self.plan.endpoints[usize::from(view.endpoint)].reranks;
             self.measure.rerank_wanted += u64::from(reranks);
             self.measure.rerank_skipped += u64::from(skipped);
@@ -273,14 +271,15 @@ impl Service {
         if ended.end != End::Answered {
             return;
         }
-        if !ended.cached {
-            by.level[ended.level.index()].record(ended);
+        let level = ended.answered_at();
+        if let Some(group) = level.and_then(|level| by.level.get_mut(level.index())) {
+            group.record(ended);
         }
         if !ended.counts {
             return;
         }
         measure.latency_s.add(ended.latency.as_secs_f64());
-        if matches!(ended.level, Level::L1 | Level::L2) && !ended.cached {
+        if matches!(level, Some(Level::L1 | Level::L2)) {
             measure.tokens_in += u64::from(view.tokens_in);
             measure.tokens_out += u64::from(request.tokens_out);
             if request.tokens_out > 1 && first_token < now {

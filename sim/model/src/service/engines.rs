@@ -285,7 +285,7 @@ impl Service {
             return;
         }
         let Some(replica) = batching.router.pick() else {
-            self.break_off(now, id, Failure::NoReplica, calendar);
+            self.break_call(now, id, stage, Failure::NoReplica, calendar);
             return;
         };
         batching.calls += 1;
@@ -345,7 +345,7 @@ impl Service {
                     let id = AttemptId::from_key(id);
                     if self.attempts.get(id).is_some() {
                         self.end_batching(id, stage);
-                        self.break_off(now, id, Failure::TooLong, calendar);
+                        self.break_call(now, id, stage, Failure::TooLong, calendar);
                     }
                 }
             }

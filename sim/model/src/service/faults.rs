@@ -11,10 +11,11 @@
 //! what it showed before. The driver's own timers (waits at gates, time limits, ticks) run on simulated
 //! time; what it schedules by the governor's clock, the end of a wait in the queue, it schedules anew.
 
-use super::{Event, Service, StageState, Task};
+use super::{Event, Service, StageState};
 use crate::attempts::Phase;
 use crate::clients::birth::purpose;
 use crate::ids::{AttemptId, DeviceId, StageId};
+use crate::llm::router::Router;
 use crate::outcome::{End, Failure};
 use crate::scenario::{Clock, Fault, Scenario, Stage};
 use forebay_engine::{Calendar, Chance, DistError, Sampler, Span, Time};
@@ -303,10 +304,9 @@ impl Service {
                 // Two windows of one kind may overlap: it is back when the last of them is over.
                 let still = self.faults.notices().contains(&lost);
                 if on || !still {
-                    let (moment, notice) = (self.moment(now), if on { lost } else { back });
-                    self.governor.notice(moment, notice);
-                    if let Some(shadow) = &mut self.shadow {
-                        shadow.notice(moment, notice);
+                    // A gateway that is down hears nothing: it is told when it is back.
+                    if !self.gateway_down() {
+                        self.notice(self.moment(now), if on { lost } else { back });
                     }
                     self.wake_held(now, calendar);
                     self.pump = true;
@@ -328,6 +328,14 @@ impl Service {
             && let Some(to) = to
         {
             calendar.schedule(to, Event::Fault(index, Edge::End));
+        }
+    }
+
+    /// The governors are told what was lost or is back.
+    pub(super) fn notice(&mut self, moment: Moment, notice: Notice) {
+        self.governor.notice(moment, notice);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.notice(moment, notice);
         }
     }
 
@@ -355,17 +363,13 @@ impl Service {
 
     /// The replica of a stage that serves most calls; of equals the first.
     fn busiest(&self, stage: StageId) -> Option<u32> {
-        match &self.stages[stage.index()] {
-            StageState::Slots(slots) => Some(slots.router.fullest()),
-            StageState::Batching(batching) => Some(batching.router.fullest()),
-            StageState::Server(_) | StageState::Reranker(_) | StageState::Providers(_) => None,
-        }
+        self.stages[stage.index()].router().map(Router::fullest)
     }
 
     /// A replica dies, or has loaded its model again.
     fn crash(&mut self, now: Time, stage: StageId, replica: u32, down: bool, calendar: &mut Calendar<Event>) {
         if down {
-            self.measure.restarts += u64::from(self.counts(now));
+            self.measure.restarts += u64::from(self.in_window(now));
         }
         self.replica_down(now, (stage, replica), down, Failure::EngineRestarted, calendar);
     }
@@ -381,12 +385,8 @@ impl Service {
         }
         for index in 0..self.stages.len() {
             let stage = StageId(index as u16);
-            let on_it: Vec<u32> = match &self.stages[index] {
-                StageState::Server(_) | StageState::Providers(_) => Vec::new(),
-                StageState::Reranker(reranker) => places(reranker.gpus.iter().map(|gpu| gpu.device), device),
-                StageState::Slots(slots) => places(slots.replicas.iter().map(|r| r.device), device),
-                StageState::Batching(batching) => places(batching.replicas.iter().map(|r| r.device), device),
-            };
+            let kept = &self.stages[index];
+            let on_it: Vec<u32> = (0..kept.places()).filter(|&p| kept.device(p) == Some(device)).collect();
             for place in on_it {
                 if matches!(self.stages[index], StageState::Reranker(_)) {
                     self.rerank_gpu_down(now, stage, place, lost, calendar);
@@ -414,6 +414,8 @@ impl Service {
                 slots.router.set_up(replica, !down);
             }
             StageState::Batching(batching) if (replica as usize) < batching.replicas.len() => {
+                let found = &mut batching.replicas[replica as usize];
+                found.down = if down { found.down + 1 } else { found.down.saturating_sub(1) };
                 batching.router.set_up(replica, !down);
             }
             _ => return,
@@ -437,13 +439,10 @@ impl Service {
             })
             .map(|(id, _)| id)
             .collect();
-        self.tasks.extend(lost.into_iter().map(|id| Task::Finish(id, End::Failed(why))));
+        for id in lost {
+            self.end_at(now, id, stage, End::Failed(why));
+        }
     }
-}
-
-/// Places whose device this is.
-fn places(devices: impl Iterator<Item = Option<DeviceId>>, device: DeviceId) -> Vec<u32> {
-    devices.enumerate().filter(|(_, of)| *of == Some(device)).map(|(place, _)| place as u32).collect()
 }
 
 #[cfg(test)]

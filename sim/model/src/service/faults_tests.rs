@@ -1,10 +1,8 @@
 //! What faults do, told by small scenarios.
 
-use crate::document::{Setting, Source};
 use crate::replication::{Replication, simulate};
-use crate::scenario::{Inputs, Loaded};
 use crate::service::Service;
-use crate::service::tests::{BASE, MEMORY, RERANK, load, metric, run, stage};
+use crate::small::{BASE, MEMORY, RERANK, load, metric, refused, run, stage};
 use forebay_engine::{Span, Time};
 use proptest::prelude::*;
 
@@ -139,10 +137,7 @@ fn with(text: &str, settings: &[String]) -> Replication {
 
 /// Why a scenario is refused: path and what is allowed.
 fn refusals(text: &str, settings: &[&str]) -> Vec<String> {
-    let settings: Vec<_> = settings.iter().map(|s| Setting::parse(s).expect("a setting")).collect();
-    let problems = Loaded::read(&Source::new("test.toml", text), &settings, |_| Ok(Inputs::default()))
-        .expect_err("it is refused");
-    problems.iter().map(ToString::to_string).collect()
+    refused(text, settings).lines().map(str::to_owned).collect()
 }
 
 /// Answers within the steps of the timeline that lie in a window.

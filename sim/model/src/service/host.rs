@@ -3,15 +3,16 @@
 //! The gateway's process grows by a stack with every attempt that is being served. Beyond the limit of its
 //! container it is killed, and it alone; beyond the host's memory the host kills any of its processes, the
 //! larger the likelier. A gateway that is killed loses the attempts that it held and all that its policies
-//! knew; until it is back it takes none.
+//! knew, those of a shadow too; until it is back it takes none, hears nothing, and its loops stand still.
+//! What was measured of it stays.
 
 use super::{Event, Service, Task};
-use crate::attempts::Phase;
+use crate::attempts::{Attempt, Phase};
 use crate::ids::{AttemptId, StageId};
 use crate::outcome::{End, Failure};
 use crate::scenario::Scenario;
 use forebay_engine::{Calendar, Span, Stream, Time};
-use forebay_policies::{Governor, Signals};
+use forebay_policies::{FallbackUses, Governor, Signals};
 
 /// Another process on the host.
 #[derive(Clone, Debug)]
@@ -21,6 +22,33 @@ struct Neighbour {
     /// The stage that it is.
     stage: Option<StageId>,
     down: bool,
+}
+
+/// What the governors of killed gateways had measured: it is the run's, not theirs.
+#[derive(Clone, Debug, Default)]
+struct Outlived {
+    /// Most that were inside of each gate, in the order of the policy.
+    gate_peaks: Vec<u32>,
+    uses: FallbackUses,
+}
+
+impl Outlived {
+    /// A governor is about to be forgotten.
+    fn keep(&mut self, governor: &Governor) {
+        let before = self.gate_peaks.iter().copied().chain(std::iter::repeat(0));
+        self.gate_peaks = governor.gate_peaks().zip(before).map(|((_, most), old)| most.max(old)).collect();
+        self.uses = self.with(governor.fallback_uses());
+    }
+
+    fn with(&self, uses: FallbackUses) -> FallbackUses {
+        FallbackUses {
+            store_timeouts: self.uses.store_timeouts + uses.store_timeouts,
+            nodes_down: self.uses.nodes_down + uses.nodes_down,
+            forecast_lost: self.uses.forecast_lost + uses.forecast_lost,
+            rules_wiped: self.uses.rules_wiped + uses.rules_wiped,
+            rules_kept: self.uses.rules_kept + uses.rules_kept,
+        }
+    }
 }
 
 /// The host, while a run goes on.
@@ -39,6 +67,7 @@ pub(crate) struct Host {
     luck: Stream,
     /// What the gateway begins with when it is back.
     fresh: Box<(Governor, Signals)>,
+    outlived: Outlived,
     /// Most that the gateway's process took, MB.
     pub(crate) max_mb: f64,
     pub(crate) gateway_kills: u64,
@@ -70,6 +99,7 @@ impl Host {
             neighbours: neighbours.collect(),
             luck: Stream::new(seed, replication, "host out-of-memory killer", 0),
             fresh: Box::new((fresh.0.clone(), fresh.1.clone())),
+            outlived: Outlived::default(),
             max_mb: host.at_rest_mb(),
             gateway_kills: 0,
             neighbour_kills: 0,
@@ -123,6 +153,19 @@ impl Service {
         self.host.as_ref().is_some_and(|host| host.down)
     }
 
+    /// The gates of the policy by name, with the most that were inside at once.
+    pub(crate) fn gate_peaks(&self) -> impl Iterator<Item = (&str, u32)> {
+        let before = self.host.iter().flat_map(|host| host.outlived.gate_peaks.iter().copied());
+        let before = before.chain(std::iter::repeat(0));
+        self.governor.gate_peaks().zip(before).map(|((name, most), old)| (name, most.max(old)))
+    }
+
+    /// How often stand-ins were used because something around the governor was lost.
+    pub(crate) fn fallback_uses(&self) -> FallbackUses {
+        let uses = self.governor.fallback_uses();
+        self.host.as_ref().map_or(uses, |host| host.outlived.with(uses))
+    }
+
     /// An attempt takes a thread of the gateway: its memory grows.
     pub(super) fn take_thread(&mut self, now: Time, id: AttemptId, calendar: &mut Calendar<Event>) {
         let Some(host) = &mut self.host else { return };
@@ -154,7 +197,9 @@ impl Service {
         host.gateway_kills += 1;
         calendar.after(host.restart, Event::GatewayUp);
         self.timeline.mark(now, "gateway_killed", "gateway", true);
-        self.fail_attempts(Failure::GatewayKilled, |phase| !matches!(phase, Phase::Ingress | Phase::Backoff));
+        let hit = self.hit(|phase| !matches!(phase, Phase::Ingress | Phase::Backoff));
+        let end = End::Failed(Failure::GatewayKilled);
+        self.tasks.extend(hit.into_iter().map(|id| Task::Finish(id, end)));
     }
 
     fn kill_neighbour(&mut self, now: Time, place: usize, calendar: &mut Calendar<Event>) {
@@ -165,31 +210,35 @@ impl Service {
         calendar.after(host.restart, Event::NeighbourUp(place as u16));
         self.timeline.mark(now, "neighbour_killed", &other.name, true);
         if let Some(stage) = other.stage {
-            self.fail_attempts(Failure::NeighbourKilled, |phase| {
-                phase == Phase::Waiting(stage) || phase == Phase::Serving(stage)
-            });
+            let here = |phase| phase == Phase::Waiting(stage) || phase == Phase::Serving(stage);
+            for id in self.hit(here) {
+                self.end_at(now, id, stage, End::Failed(Failure::NeighbourKilled));
+            }
         }
     }
 
-    /// Ends the attempts that are where `hit` says: first those that wait, so that none of them takes the
-    /// place of one that was being served.
-    fn fail_attempts(&mut self, why: Failure, hit: impl Fn(Phase) -> bool) {
-        let is_served = |phase: Phase| matches!(phase, Phase::Serving(_));
-        for served in [false, true] {
-            let lost = self.attempts.iter().filter(|(_, a)| hit(a.phase) && is_served(a.phase) == served);
-            self.tasks.extend(lost.map(|(id, _)| Task::Finish(id, End::Failed(why))));
-        }
+    /// The attempts that are where `hit` says, in the order in which to end them: first those that wait, so
+    /// that none of them takes the place of one that was being served.
+    fn hit(&self, hit: impl Fn(Phase) -> bool) -> Vec<AttemptId> {
+        let all = || self.attempts.iter().filter(|(_, attempt)| hit(attempt.phase));
+        let is_served = |attempt: &Attempt| matches!(attempt.phase, Phase::Serving(_));
+        let (waits, served) = (all().filter(|(_, a)| !is_served(a)), all().filter(|(_, a)| is_served(a)));
+        waits.chain(served).map(|(id, _)| id).collect()
     }
 
     /// The gateway is back, and knows nothing of what was.
     pub(super) fn gateway_up(&mut self, now: Time, calendar: &mut Calendar<Event>) {
         let Some(host) = &mut self.host else { return };
         host.down = false;
+        host.outlived.keep(&self.governor);
         (self.governor, self.signals) = (*host.fresh).clone();
         self.timeline.mark(now, "gateway_killed", "gateway", false);
-        let moment = self.moment(now);
-        for notice in self.faults.notices() {
-            self.governor.notice(moment, notice);
+        let (moment, notices) = (self.moment(now), self.faults.notices());
+        if let Some(shadow) = &mut self.shadow {
+            shadow.restart();
+        }
+        for notice in notices {
+            self.notice(moment, notice);
         }
         self.pump = true;
         self.keep_within_host(now, calendar);

@@ -1,9 +1,7 @@
 //! What happens when the gateway's host runs out of memory, told by small scenarios.
 
-use crate::document::{Setting, Source};
 use crate::replication::simulate;
-use crate::scenario::{Inputs, Loaded};
-use crate::service::tests::{load, metric, run};
+use crate::small::{load, metric, refused, run};
 use proptest::prelude::*;
 
 /// Published case G8: as many calls as there are users are held at once, a thread with 1 MB of stack each.
@@ -117,6 +115,39 @@ fn a_gateway_that_is_back_has_forgotten_everything() {
     assert_eq!(killed.ledger.answered.l1, 0);
 }
 
+/// 320 who ask at once, at 1 s; the gateway is killed by 266 of them, and back at 21 s.
+const CRUSH: [&str; 2] = [
+    "workload.sources.users={ kind = \"microburst\", at_s = 1, count = 320 }",
+    "gateway.host.container_limit_mb=900",
+];
+
+#[test]
+fn what_was_measured_of_a_killed_gateway_stays() {
+    let gate = "policy.admission.entry={ kind = \"concurrency_gate\", place = \"front\", max_at_once = 300 }";
+    let killed = run(THREADS, &[&CRUSH[..], &[gate]].concat());
+    assert_eq!(metric(&killed, "gateway_kills"), 1.0);
+    assert_eq!(killed.by["gate"]["entry"]["inside_max"].value, Some(266.0));
+}
+
+#[test]
+fn the_loops_of_a_killed_gateway_stand_still() {
+    // The rate is above the threshold for the 10 s over which it is taken, and the gateway is down by then.
+    let alert =
+        "policy.feedback.alerts.crowd={ signal = \"arrival_rate\", above = 1, for_s = 5, severity = \"p2\" }";
+    let alerts = |settings: &[&str]| metric(&run(THREADS, &[settings, &[alert]].concat()), "alerts");
+    assert_eq!((alerts(&CRUSH[..1]), alerts(&CRUSH)), (1.0, 0.0));
+}
+
+#[test]
+fn a_shadow_restarts_with_the_gateway() {
+    // Without a restart the second crush would find the window of the shadow spent.
+    let shadow = "shadow.admission.entry={ kind = \"fixed_rate\", limit = 300, window_s = 3600 }";
+    let every = "workload.sources.users={ kind = \"microburst\", at_s = 1, count = 320, every_s = 60 }";
+    let report = run(THREADS, &[every, CRUSH[1], shadow]).shadow.expect("it has a shadow");
+    assert!(report.attempts >= 5 * 266, "{report:?}");
+    assert_eq!(report.differs, 0, "{report:?}");
+}
+
 #[test]
 fn a_host_too_small_from_the_start_is_refused() {
     let cases = [
@@ -125,10 +156,8 @@ fn a_host_too_small_from_the_start_is_refused() {
         ("gateway.host.others_mb={ db = -1 }", "0 to 1e9"),
     ];
     for (setting, expected) in cases {
-        let settings = [Setting::parse(setting).expect("a setting")];
-        let problems = Loaded::read(&Source::new("test.toml", THREADS), &settings, |_| Ok(Inputs::default()))
-            .expect_err("it is refused");
-        assert!(problems[0].to_string().contains(expected), "{}", problems[0]);
+        let found = refused(THREADS, &[setting]);
+        assert!(found.contains(expected), "{found}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Device memory that runs out: whose call breaks, and engines that restart.
 
-use super::{Event, Service, StageState, Task};
+use super::{Event, Service, StageState};
 use crate::attempts::Phase;
 use crate::ids::{AttemptId, DeviceId, StageId};
 use crate::outcome::{End, Failure};
@@ -66,16 +66,15 @@ impl Service {
         asked: Option<(StageId, u32, AttemptId)>,
         calendar: &mut Calendar<Event>,
     ) {
-        self.devices[device.0 as usize].failures += 1;
-        self.measure.out_of_memory += 1;
+        self.measure.out_of_memory += u64::from(self.in_window(now));
         let Some((stage, replica, id)) = asked.or_else(|| self.latest_call(device)) else { return };
         if self.slots(stage).on_out_of_memory == OnOutOfMemory::FailCall {
-            self.break_call(now, id, stage, Failure::OutOfMemory, calendar);
+            self.break_in_slot(now, id, stage, Failure::OutOfMemory, calendar);
             self.fill_slots(now, stage, calendar);
             self.watch_memory(now, device, calendar);
             return;
         }
-        self.measure.restarts += 1;
+        self.measure.restarts += u64::from(self.in_window(now));
         let slots = self.slots(stage);
         slots.router.set_up(replica, false);
         slots.replicas[replica as usize].cold();
@@ -83,14 +82,14 @@ impl Service {
         while let Some(job) = self.slots(stage).replicas[replica as usize].jobs.last() {
             let other = job.id;
             let why = if other == id { Failure::OutOfMemory } else { Failure::EngineRestarted };
-            self.break_call(now, other, stage, why, calendar);
+            self.break_in_slot(now, other, stage, why, calendar);
         }
         calendar.after(restart, Event::ReplicaUp(stage.0, replica));
         self.fill_slots(now, stage, calendar);
     }
 
     /// A call in a slot breaks.
-    fn break_call(
+    fn break_in_slot(
         &mut self,
         now: Time,
         id: AttemptId,
@@ -99,20 +98,21 @@ impl Service {
         calendar: &mut Calendar<Event>,
     ) {
         self.end_slot(now, id, stage, false, calendar);
-        self.break_off(now, id, why, calendar);
+        self.break_call(now, id, stage, why, calendar);
     }
 
     /// A call that holds nothing of its stage any more breaks.
-    pub(super) fn break_off(
+    pub(super) fn break_call(
         &mut self,
         now: Time,
         id: AttemptId,
+        stage: StageId,
         why: Failure,
         calendar: &mut Calendar<Event>,
     ) {
         self.call_ended(now, id, false, false, calendar);
         self.attempts[id].phase = Phase::Between;
-        self.tasks.push_back(Task::Finish(id, End::Failed(why)));
+        self.end_at(now, id, stage, End::Failed(why));
     }
 
     /// A replica has loaded its model again.

@@ -7,7 +7,7 @@ use crate::outcome::{End, Failure};
 use crate::scenario::OnTimeLimit;
 use crate::spans::Place;
 use forebay_engine::{Calendar, Span, Time};
-use forebay_policies::{Arrival, Call, CallEnd, CallView, Level, Next, Reason, Site};
+use forebay_policies::{Arrival, Call, CallEnd, CallView, Level, Next, Site};
 
 impl Service {
     /// An attempt reaches the gateway.
@@ -15,11 +15,13 @@ impl Service {
         let Some(attempt) = self.attempts.get_mut(id) else { return };
         attempt.arrived = now;
         attempt.entered = now;
-        if self.host.as_ref().is_some_and(|host| host.down) {
+        if self.gateway_down() {
+            let attempt = &mut self.attempts[id];
             attempt.phase = Phase::Between;
             self.tasks.push_back(Task::Finish(id, End::Failed(Failure::GatewayKilled)));
             return;
         }
+        let attempt = &mut self.attempts[id];
         attempt.phase = Phase::Queued;
         if let Some(deadline) = self.plan.deadline {
             attempt.deadline = Some(calendar.after(deadline, Event::Deadline(id)));
@@ -36,12 +38,12 @@ impl Service {
         match answer {
             Arrival::Admit => {
                 let top_k = self.governor.top_k(self.moment(now), &self.signals);
-                self.start(now, id, ((Level::L1, Reason::Normal), top_k), true, calendar);
+                self.start(now, id, (Level::L1, top_k), true, calendar);
             }
             // Rules and hand-offs need no slot of the executor, nor does a light path without a queue.
-            Arrival::Degrade { level, why } => {
+            Arrival::Degrade { level, .. } => {
                 let top_k = self.governor.top_k(self.moment(now), &self.signals);
-                self.start(now, id, ((level, why), top_k), level == Level::L2, calendar);
+                self.start(now, id, (level, top_k), level == Level::L2, calendar);
             }
             Arrival::Queue { .. } => {
                 self.executor.measure.queue.set(now, self.governor.queued() as u64);
@@ -73,8 +75,7 @@ impl Service {
                     let id = AttemptId::of(dispatch.ticket);
                     self.notice_came_true(now, id);
                     self.left_queue(now, id);
-                    let at = (dispatch.level, dispatch.why);
-                    self.start(now, id, (at, dispatch.top_k), true, calendar);
+                    self.start(now, id, (dispatch.level, dispatch.top_k), true, calendar);
                 }
                 Next::Drop { ticket, why } => {
                     let id = AttemptId::of(ticket);
@@ -133,13 +134,13 @@ impl Service {
         &mut self,
         now: Time,
         id: AttemptId,
-        (at, top_k): ((Level, Reason), Option<u16>),
+        (level, top_k): (Level, Option<u16>),
         takes_slot: bool,
         calendar: &mut Calendar<Event>,
     ) {
         let Some(attempt) = self.attempts.get_mut(id) else { return };
         let endpoint = &self.plan.endpoints[usize::from(attempt.view.endpoint)];
-        (attempt.level, attempt.why) = (endpoint.taken[at.0.index()], at.1);
+        attempt.level = endpoint.taken[level.index()];
         attempt.step = 0;
         attempt.phase = Phase::Between;
         // A path without documents stays without.
@@ -149,7 +150,8 @@ impl Service {
             Level::L2 => top_k.map_or(endpoint.documents_l2, |k| k.min(endpoint.documents_l2)),
             Level::L3 | Level::L4 => 0,
         };
-        if attempt.level == Level::L1 && !self.plan.recall.is_empty() {
+        // An answer that needs no documents misses none.
+        if attempt.level == Level::L1 && endpoint.documents > 0 && !self.plan.recall.is_empty() {
             attempt.kept *= recall(&self.plan.recall, attempt.docs);
         }
         self.spans.tell(|spans| spans.started(id, attempt));
@@ -233,9 +235,8 @@ impl Service {
                 attempt.entered = now;
                 attempt.timer = Some(calendar.after(Span::from_nanos(at_most_ns), Event::Timer(id)));
             }
-            Call::Skip { why, keep } => {
+            Call::Skip { keep, .. } => {
                 attempt.docs = attempt.docs.min(keep);
-                attempt.why = why;
                 self.next_step(id);
                 self.wake_held(now, calendar);
             }
@@ -294,10 +295,8 @@ impl Service {
                     self.meter.now.llm_timeouts += 1;
                 }
                 self.call_ended(now, id, false, true, calendar);
-                if self.site_of(stage) == Some(Site::LlmCall) {
-                    self.end_without_model(now, id, End::TimedOut);
-                } else if !self.goes_on_without_rerank(now, id, stage) {
-                    self.tasks.push_back(Task::Finish(id, End::TimedOut));
+                if !self.goes_on_without_rerank(now, id, stage) {
+                    self.end_at(now, id, stage, End::TimedOut);
                 }
             }
             Phase::Ingress | Phase::Queued | Phase::Between | Phase::Backoff => {}
@@ -356,7 +355,7 @@ impl Service {
         attempt.entered = now;
         if self.host.as_ref().is_some_and(|host| host.is_down(stage)) {
             attempt.phase = Phase::Between;
-            self.tasks.push_back(Task::Finish(id, End::Failed(Failure::NeighbourKilled)));
+            self.end_at(now, id, stage, End::Failed(Failure::NeighbourKilled));
             return;
         }
         attempt.phase = Phase::Waiting(stage);
@@ -394,11 +393,7 @@ impl Service {
         if attempt.arrived >= self.plan.warm {
             self.measure.stages[stage.index()].turned_away += 1;
         }
-        if self.site_of(stage) == Some(Site::LlmCall) {
-            self.end_without_model(now, id, End::StageFull(stage.0));
-        } else {
-            self.tasks.push_back(Task::Finish(id, End::StageFull(stage.0)));
-        }
+        self.end_at(now, id, stage, End::StageFull(stage.0));
     }
 
     /// The call's wait at a stage is over and its service begins.

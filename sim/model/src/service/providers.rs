@@ -12,7 +12,7 @@ use crate::llm::providers::{Answer, ProviderCall, ProvidersStage};
 use crate::outcome::End;
 use crate::spans::Place;
 use forebay_engine::{Calendar, Span, Time};
-use forebay_policies::{ProviderEnd, Reason, Route};
+use forebay_policies::{ProviderEnd, Route};
 
 /// An attempt's stay at a stage of providers.
 #[derive(Clone, Copy, Debug)]
@@ -75,11 +75,8 @@ impl Service {
             calendar.cancel(timer);
         }
         match route {
-            Route::Use { provider, why } => {
+            Route::Use { provider, .. } => {
                 self.stop_waiting(now, id, stage);
-                if why != Reason::Normal {
-                    self.attempts[id].why = why;
-                }
                 self.call_provider(now, id, stage, provider, calendar);
             }
             Route::Wait { at_most_ns } => {
@@ -93,7 +90,7 @@ impl Service {
             }
             Route::LastResort { why, retry_after_ns } => {
                 self.leave_providers(now, id, stage, calendar);
-                self.end_without_model(now, id, End::RejectedBy(why, retry_after_ns));
+                self.end_at(now, id, stage, End::RejectedBy(why, retry_after_ns));
             }
         }
     }
@@ -119,7 +116,7 @@ impl Service {
         attempt.served = true;
         attempt.started = now;
         let draw = &mut attempt.luck.draw(provider_purpose(stage, provider, calls));
-        let counts = attempt.arrived >= self.plan.warm;
+        let counts = attempt.request.born >= self.plan.warm;
         let providers = self.providers(stage);
         providers.busy += 1;
         let busy = u64::from(providers.busy);
@@ -223,7 +220,7 @@ impl Service {
         if end != ProviderEnd::Ok {
             attempt.first_token = Time::MAX;
         }
-        let counts = attempt.arrived >= self.plan.warm;
+        let counts = attempt.request.born >= self.plan.warm;
         let visit = self.visit(id);
         let (provider, took) = (visit.provider, now.since(visit.called));
         let answer = visit.answer.take();
@@ -249,7 +246,6 @@ impl Service {
                 ProviderEnd::TimedOut => tally.timed_out += 1,
                 ProviderEnd::Gone => {}
             }
-            self.measure.provider_cost += cost;
         }
         self.measure.stages[stage.index()].busy.set(now, busy);
         let news =

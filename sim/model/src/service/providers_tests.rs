@@ -1,9 +1,7 @@
 //! What external providers do in the running service, told by small scenarios.
 
-use super::tests::{load, metric, run, stage};
-use crate::document::Source;
 use crate::replication::Replication;
-use crate::scenario::{Inputs, Loaded};
+use crate::small::{load, metric, refused, run, stage};
 
 /// A main provider and two others that are worse and cheaper.
 const BASE: &str = r#"
@@ -55,6 +53,16 @@ fn answers_come_in_time_and_are_billed() {
         &["stages.llm.providers.main.price_in_per_1k=0", "stages.llm.providers.main.price_out_per_1k=0"],
     );
     assert_eq!(free.metrics["cost"].value, None);
+}
+
+#[test]
+fn calls_are_billed_to_the_crowd_that_was_born_after_the_warm_up() {
+    // Five seconds on the way: some who were born before it reach the provider after it.
+    let late = run(BASE, &["run.warmup_s=100", "gateway.ingress_delay_s=5"]);
+    let born_after: u64 = late.timeline.iter().filter(|p| p.t_s > 100.0).map(|p| p.offered).sum();
+    assert_eq!(stage(&late, "llm.main", "calls"), born_after as f64);
+    let each = 0.7 * 1.0 + 0.101 * 3.0;
+    assert!((metric(&late, "cost") - each * born_after as f64).abs() < 1e-6);
 }
 
 /// Published case P1.
@@ -187,11 +195,7 @@ fn people_who_leave_give_everything_back() {
 
 #[test]
 fn mistakes_in_the_list_are_named() {
-    let refused = |text: &str| {
-        let problems = Loaded::read(&Source::new("test.toml", text), &[], |_| Ok(Inputs::default()))
-            .expect_err("it is wrong");
-        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-    };
+    let refused = |text: &str| refused(text, &[]);
     let text = BASE.replace("quality = 0.8", "quality = 0.8\nretry_jitter = 0.1");
     assert!(refused(&text).contains("stages.llm.providers.second.retry_jitter"), "{}", refused(&text));
     let text = BASE.replace("quality = 0.8", "qualty = 0.8");

@@ -10,7 +10,7 @@ use crate::stages::cache::{Asked, Cache};
 use crate::stages::desk::HandOff;
 use crate::stages::server::Role;
 use forebay_engine::Time;
-use forebay_policies::{Level, Reason};
+use forebay_policies::{Level, Site};
 
 /// Where a path has no stage: an attempt that steps here is at its end.
 const END_OF_PATH: u8 = u8::MAX - 1;
@@ -40,8 +40,10 @@ impl Service {
             Role::Plain => {}
             Role::Retrieval => {
                 attempt.retrieved = true;
-                self.meter.now.store_calls += 1;
-                self.meter.now.store_ns += now.since(attempt.entered).as_nanos();
+                if self.plan.reads {
+                    self.meter.now.store_calls += 1;
+                    self.meter.now.store_ns += now.since(attempt.entered).as_nanos();
+                }
             }
             Role::Cache(cache) => {
                 attempt.missed_at = Some(stage);
@@ -76,7 +78,8 @@ impl Service {
             }
             Role::Desk(desk) => {
                 let draw = &mut attempt.luck.draw(purpose::DESK + u32::from(stage.0));
-                match desk.take(now, counts, draw) {
+                // What agents cost belongs to the crowd that was born after the warm-up.
+                match desk.take(now, attempt.request.born >= self.plan.warm, draw) {
                     HandOff::Taken { settled } => attempt.kept *= settled as f32,
                     HandOff::GivenUp => attempt.kept = 0.0,
                     HandOff::Full => {
@@ -119,13 +122,11 @@ impl Service {
     /// The model cannot answer an attempt: the nearest cached answer stands in, if the policy allows it and
     /// there is one. The cache is the one that the attempt has asked, else the first.
     pub(super) fn last_resort(&mut self, now: Time, id: AttemptId) -> bool {
-        if self.plan.last_resort.is_none() {
-            return false;
-        }
+        let Some(first) = self.plan.last_resort else { return false };
         let attempt = &self.attempts[id];
         let counts = attempt.arrived >= self.plan.warm;
         let asked = asked(attempt);
-        let Some(stage) = attempt.missed_at.or(self.plan.last_resort) else { return false };
+        let stage = attempt.missed_at.unwrap_or(first);
         let Some(cache) = self.cache(stage) else { return false };
         let nearest = cache.nearest(now, &asked);
         let similarity = nearest.map(|nearest| nearest.similarity as f32);
@@ -140,15 +141,15 @@ impl Service {
         }
         let attempt = &mut self.attempts[id];
         attempt.cached = Some(nearest.right);
-        attempt.why = Reason::CacheLastResort;
         attempt.first_token = now;
         self.spans.tell(|spans| spans.noted(now.as_nanos(), id, "answered from the cache as last resort"));
         true
     }
 
-    /// The model cannot answer an attempt: it ends so, unless the cache stands in.
-    pub(super) fn end_without_model(&mut self, now: Time, id: AttemptId, end: End) {
-        let end = if self.last_resort(now, id) { End::Answered } else { end };
-        self.tasks.push_back(Task::Finish(id, end));
+    /// A stage cannot serve an attempt, whatever the cause: it ends so, unless the stage is a model and the
+    /// cache stands in.
+    pub(super) fn end_at(&mut self, now: Time, id: AttemptId, stage: StageId, end: End) {
+        let stands_in = self.site_of(stage) == Some(Site::LlmCall) && self.last_resort(now, id);
+        self.tasks.push_back(Task::Finish(id, if stands_in { End::Answered } else { end }));
     }
 }

@@ -1,9 +1,7 @@
 //! What the semantic cache, rules and agents do in the running service, told by small scenarios.
 
-use super::tests::{metric, run, stage};
-use crate::document::Source;
 use crate::replication::Replication;
-use crate::scenario::{Inputs, Loaded};
+use crate::small::{metric, refused, run, stage};
 
 /// A cache before a model that takes one second and has room for all.
 const CACHED: &str = r#"
@@ -177,6 +175,29 @@ fn the_nearest_cached_answer_is_the_last_resort() {
     assert!(served.ledger.timed_out < without.ledger.timed_out / 5, "{:?}", served.ledger);
     assert!(stage(&served, "cache.l1", "last_resorts") > 1000.0);
     assert_eq!(with(&[rule, strict]).digest, without.digest);
+    // An engine that is lost with its GPU or restarts, or has no replica, is no different.
+    let engine = "stages.llm={ kind = \"llm_batching\", replicas = 2, device = \"gpu\", max_seqs = 64, \
+                  max_batched_tokens = 2048, kv_blocks = 4096, cost = { c0_s = 0.05, \
+                  per_prefill_token_s = 0.0, per_prefill_context_s = 0.0, per_decode_sequence_s = 0.0, per_resident_token_s = 0.0 } }";
+    let slots = "stages.llm={ kind = \"llm_slots\", replicas = 2, slots = 20, first_token_s = 1, \
+                 max_queue = 2, memory = { device = \"gpu\", weights_gb = 1, per_call_gb = 1, restart_s = 5 } }";
+    let gpus = |gb: u32| format!("devices.gpu={{ count = 2, memory_gb = {gb} }}");
+    let restarts = "stages.llm.memory.on_out_of_memory=restart";
+    let lost = "faults.f={ kind = \"gpu_lost\", device = \"gpu\", count = 2, from_s = 500, to_s = 600 }";
+    for (settings, why) in [
+        (vec![engine, &gpus(40), lost], vec!["no_replica", "gpu_lost"]),
+        (vec![slots, &gpus(40), lost], vec!["gpu_lost"]),
+        (vec![slots, &gpus(5)], vec!["out_of_memory"]),
+        (vec![slots, &gpus(5), restarts], vec!["out_of_memory", "engine_restarted"]),
+    ] {
+        let clusters = ["workload.questions.clusters=100", "stages.cache.threshold=0.97"];
+        let without = run(CACHED, &[&settings[..], &clusters].concat());
+        let with = run(CACHED, &[&settings[..], &clusters, &[rule]].concat());
+        for why in why {
+            let failed = |run: &Replication| run.ledger.failed.get(why).copied().unwrap_or(0);
+            assert!(failed(&without) > 5 * failed(&with), "{why}: {} {}", failed(&without), failed(&with));
+        }
+    }
     // A stage that is full and providers that answer 429 are no different.
     let full = with(&[rule, "stages.llm.max_queue=0"]);
     assert!(full.ledger.rejected.get("stage.llm.full").copied().unwrap_or(0) < 500, "{:?}", full.ledger);
@@ -396,17 +417,15 @@ fn fewer_documents_are_retrieved_at_higher_rates() {
     assert!((few.1 - 0.98).abs() < 0.003, "{}", few.1);
     close(documents(100, &[&[top_k][..], &queue].concat()), 30.0);
     assert_eq!(documents(100, &[top_k]).1, 1.0);
+    // An endpoint without documents misses none of them.
+    assert_eq!(documents(20, &["endpoints.ask.documents=0"]).1, 1.0);
     // By the latency of the store: 40 documents take 0.4 s, 15 take 0.15 s, which is still too long.
     close(documents(20, &["policy.fallback.top_k={ by = \"store_latency\" }"]), 15.0);
 }
 
 #[test]
 fn mistakes_are_named_with_their_place() {
-    let refused = |text: &str| {
-        let problems = Loaded::read(&Source::new("test.toml", text), &[], |_| Ok(Inputs::default()))
-            .expect_err("it is wrong");
-        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-    };
+    let refused = |text: &str| refused(text, &[]);
     let points = DOCUMENTS.replace("[30, 1.0]", "[10, 1.0]");
     assert!(refused(&points).contains("quality.recall_points.1"), "{}", refused(&points));
     let resort = format!("{DOCUMENTS}[policy.fallback.cache_last_resort]\n");

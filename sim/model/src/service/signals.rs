@@ -5,7 +5,7 @@ use super::faults::Metering;
 use super::{Event, Service, StageState};
 use crate::ids::DeviceId;
 use crate::timeline::Point;
-use forebay_engine::{Calendar, Time, Welford};
+use forebay_engine::{Calendar, Time};
 use forebay_policies::Reading;
 use forebay_policies::signal::SignalKind;
 
@@ -30,16 +30,9 @@ impl Service {
         (n > 0).then(|| (sum / f64::from(n), most))
     }
 
-    /// Share of KV blocks in use, mean over the replicas of all batching engines.
+    /// Share of KV blocks in use, mean over the replicas of all batching engines that run.
     fn kv_share(&self, now: Time) -> Option<f64> {
-        let (mut sum, mut n) = (0.0, 0_u32);
-        for state in &self.stages {
-            if let StageState::Batching(batching) = state {
-                sum += batching.kv_share(now) * batching.running_replicas() as f64;
-                n += batching.running_replicas() as u32;
-            }
-        }
-        (n > 0).then(|| sum / f64::from(n))
+        mean(self.stages.iter().filter_map(StageState::batching).flat_map(|stage| stage.kv_shares(now)))
     }
 
     /// Share of the LLM's slots that are busy.
@@ -76,14 +69,14 @@ impl Service {
     pub(super) fn sample(&mut self, now: Time, calendar: &mut Calendar<Event>) {
         let memory = self.memory_shown(now);
         let kv = self.kv_share(now);
-        if self.counts(now) && now <= self.plan.end {
+        if self.in_window(now) {
             if let Some((mean, most)) = memory {
                 self.measure.vram.add(mean);
                 self.measure.vram_max = self.measure.vram_max.max(most);
             }
             for (state, measure) in self.stages.iter().zip(&mut self.measure.stages) {
-                if let StageState::Batching(batching) = state {
-                    measure.kv.add(batching.kv_share(now));
+                if let Some(share) = state.batching().and_then(|stage| mean(stage.kv_shares(now))) {
+                    measure.kv.add(share);
                 }
             }
             if let Some(kv) = kv {
@@ -117,7 +110,7 @@ impl Service {
             set(SignalKind::TtftP95, shares.ttft_p95_s);
             set(SignalKind::InFlight, Some(f64::from(self.executor.busy)));
         }
-        if self.counts(now) && now <= self.plan.end {
+        if self.in_window(now) {
             self.accounts.control.sampled(&reading);
         }
         match self.faults.metering() {
@@ -134,9 +127,11 @@ impl Service {
         }
     }
 
-    /// A reading arrives at the gateway.
+    /// A reading arrives at the gateway, which hears it if it is there.
     pub(super) fn deliver(&mut self, now: Time) {
-        if let Some(reading) = self.meter.in_transit.pop_front() {
+        if let Some(reading) = self.meter.in_transit.pop_front()
+            && !self.gateway_down()
+        {
             let moment = self.moment(now);
             self.signals.deliver(moment, &reading);
             if let Some(shadow) = &mut self.shadow {
@@ -146,24 +141,27 @@ impl Service {
         }
     }
 
-    /// The feedback loops run.
+    /// The feedback loops run; those of a gateway that is down stand still.
     pub(super) fn tick(&mut self, now: Time, calendar: &mut Calendar<Event>) {
-        self.governor.tick(self.moment(now), &self.signals, &mut self.ticked);
-        let counts = self.counts(now);
-        if counts {
-            self.measure.commands += self.ticked.commands.len() as u64;
+        if !self.gateway_down() {
+            self.run_loops(now, calendar);
         }
-        self.accounts.control.ticked(counts, self.governor.levels_now(), &self.ticked.commands);
-        self.accounts.alerts.add(now, &self.ticked.alerts);
-        self.mark_ticked(now);
-        self.ticked.clear();
-        self.wake_held(now, calendar);
-        self.pump = true;
         if let Some(period) = self.governor.tick_period_ns()
             && !self.is_over(now)
         {
             calendar.after(forebay_engine::Span::from_nanos(period), Event::Tick);
         }
+    }
+
+    fn run_loops(&mut self, now: Time, calendar: &mut Calendar<Event>) {
+        self.governor.tick(self.moment(now), &self.signals, &mut self.ticked);
+        let in_window = self.in_window(now);
+        self.accounts.control.ticked(in_window, self.governor.levels_now(), &self.ticked.commands);
+        self.accounts.alerts.add(now, &self.ticked.alerts);
+        self.mark_ticked(now);
+        self.ticked.clear();
+        self.wake_held(now, calendar);
+        self.pump = true;
     }
 
     /// What a tick brought leaves its marks.
@@ -174,12 +172,8 @@ impl Service {
                 self.timeline.mark(now, "command", &name, true);
             }
         }
-        if self.ticked.alerts.is_empty() {
-            return;
-        }
-        let rules = self.governor.policy().feedback.alert_rules();
         for alert in &self.ticked.alerts {
-            if let Some((name, _)) = rules.get(usize::from(alert.rule)) {
+            if let Some(name) = self.accounts.alerts.name(alert.rule) {
                 self.timeline.mark(now, "alert", name, true);
             }
         }
@@ -223,11 +217,8 @@ impl Service {
         if let Some(host) = &mut self.host {
             host.restart();
         }
+        self.measure.before_warm = self.measure.in_system.integral(now);
         self.measure.in_system.reset(now);
-        self.measure.out_of_memory = 0;
-        self.measure.restarts = 0;
-        self.measure.vram = Welford::new();
-        self.measure.kv = Welford::new();
     }
 
     /// Arrivals are over: time averages are fixed here, so that the draining does not dilute them.
@@ -246,6 +237,12 @@ impl Service {
         let in_system = &self.measure.in_system;
         self.measure.in_system_closed = Some((in_system.mean(now), in_system.variance(now)));
     }
+}
+
+/// The mean of some values, if there are any.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, n) = values.fold((0.0, 0_u32), |(sum, n), value| (sum + value, n + 1));
+    (n > 0).then(|| sum / f64::from(n))
 }
 
 #[cfg(test)]

@@ -100,6 +100,11 @@ impl Service {
         stage: StageId,
         calendar: &mut Calendar<Event>,
     ) {
+        if self.server(stage).is_plain() {
+            self.served(now, id, calendar);
+            self.free_server(now, stage, calendar);
+            return;
+        }
         match self.play_role(now, id, stage) {
             Follows::NextStage => self.served(now, id, calendar),
             Follows::AnotherPath => {
@@ -206,12 +211,13 @@ impl Service {
             if memory.fits(now, workspace) {
                 held = workspace;
             } else {
-                memory.failures += 1;
-                self.measure.out_of_memory += 1;
+                self.measure.out_of_memory += u64::from(self.in_window(now));
                 // The GPU is busy with the attempt: were it idle at once, one full device would draw the
                 // whole line and fail it.
                 docs = 0;
-                self.fail_batch(now, &mut batch, calendar);
+                for (id, _) in batch.drain(..) {
+                    self.break_call(now, id, stage, Failure::OutOfMemory, calendar);
+                }
             }
             let memory = &mut self.devices[device.0 as usize];
             if memory.llm_busy > 0 {
@@ -227,15 +233,6 @@ impl Service {
         reranker.gpus[gpu as usize].held_gb = held;
         let done = calendar.after(time, Event::BatchDone(stage.0, gpu));
         reranker.gpus[gpu as usize].done = Some(done);
-    }
-
-    /// A batch for which there is no memory: its calls fail.
-    fn fail_batch(&mut self, now: Time, batch: &mut Vec<(AttemptId, u8)>, calendar: &mut Calendar<Event>) {
-        for (id, _) in batch.drain(..) {
-            self.call_ended(now, id, false, false, calendar);
-            self.attempts[id].phase = Phase::Between;
-            self.tasks.push_back(Task::Finish(id, End::Failed(Failure::OutOfMemory)));
-        }
     }
 
     /// A rerank GPU is lost, and its batch with it; or it is back.

@@ -1,85 +1,9 @@
 //! What the running service does, told by small scenarios.
 
-use super::Service;
-use crate::document::{Setting, Source};
-use crate::replication::{Replication, simulate};
-use crate::scenario::{Inputs, Loaded};
+use super::{Service, StageState};
+use crate::replication::{simulate, violations};
+use crate::small::{BASE, MEMORY, RERANK, load, metric, refused, run, stage};
 use forebay_engine::{Span, Time};
-
-/// One server behind one endpoint; each test changes what it is about.
-pub(super) const BASE: &str = r#"
-name = "small"
-[run]
-duration_s = 1000
-[workload.sources.crowd]
-kind = "poisson"
-rate_per_s = 0.5
-[workload.classes.question]
-[endpoints.ask]
-l1 = ["desk"]
-[stages.desk]
-kind = "server"
-servers = 1
-service_s = { kind = "exponential", mean = 1.0 }
-"#;
-
-/// L1 on a device that fills, L2 on a server that needs none.
-pub(super) const MEMORY: &str = r#"
-name = "memory"
-[run]
-duration_s = 300
-[workload.sources.crowd]
-kind = "poisson"
-rate_per_s = 4
-[workload.classes.question]
-tokens_out = 101
-[endpoints.ask]
-l1 = ["llm"]
-l2 = ["light"]
-[stages.llm]
-kind = "llm_slots"
-replicas = 1
-slots = 8
-first_token_s = 0.5
-per_token_s = 0.01
-[stages.llm.memory]
-device = "gpu"
-weights_gb = 10
-per_call_gb = 1.0
-per_token_mb = 1.0
-[stages.light]
-kind = "server"
-servers = 100
-service_s = 0.1
-[devices.gpu]
-count = 1
-memory_gb = 20
-"#;
-
-pub(super) fn load(text: &str, settings: &[&str]) -> Loaded {
-    let settings: Vec<_> = settings.iter().map(|s| Setting::parse(s).expect("a setting")).collect();
-    match Loaded::read(&Source::new("test.toml", text), &settings, |_| Ok(Inputs::default())) {
-        Ok(loaded) => loaded,
-        Err(problems) => {
-            panic!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
-        }
-    }
-}
-
-pub(super) fn run(text: &str, settings: &[&str]) -> Replication {
-    let replication = simulate(&load(text, settings), 1, 0).expect("it runs");
-    assert_eq!(replication.violations, Vec::<String>::new());
-    assert_eq!(replication.ledger.accounted(), replication.ledger.offered);
-    replication
-}
-
-pub(super) fn metric(replication: &Replication, name: &str) -> f64 {
-    replication.metrics[name].value.unwrap_or_else(|| panic!("{name} has no value"))
-}
-
-pub(super) fn stage(replication: &Replication, stage: &str, name: &str) -> f64 {
-    replication.by["stage"][stage][name].value.unwrap_or_else(|| panic!("{stage}.{name} has no value"))
-}
 
 #[test]
 fn a_run_forked_midway_ends_as_the_undisturbed_one() {
@@ -91,6 +15,24 @@ fn a_run_forked_midway_ends_as_the_undisturbed_one() {
     fork.run_until(Time::ZERO + Span::from_secs_f64(300.0));
     assert_eq!(fork.world.measure.digest, simulation.world.measure.digest);
     assert!(simulation.world.measure.tally.offered > 1000);
+}
+
+#[test]
+fn a_stage_that_is_busy_with_nobody_is_found() {
+    let loaded = load(BASE, &["run.drain_s=100"]);
+    let mut simulation = Service::simulation(&loaded, 1, 0).expect("it builds");
+    simulation.run_until(Time::ZERO + Span::from_secs_f64(1100.0));
+    let found = |service: &Service| {
+        let stages = ["desk".to_owned()];
+        let ledger = service.measure.tally.ledger(&stages, service.present);
+        violations(service, &ledger, &stages, simulation.calendar.now())
+    };
+    let mut service = simulation.world.clone();
+    assert_eq!(found(&service), Vec::<String>::new());
+    if let StageState::Server(server) = &mut service.stages[0] {
+        server.busy += 1;
+    }
+    assert_eq!(found(&service), ["stages.desk is not idle although nobody is there"]);
 }
 
 #[test]
@@ -147,27 +89,6 @@ fn a_late_signal_overshoots_more_than_a_fresh_one() {
     let late = run(MEMORY, &[policy, &settings(5)]);
     assert!(metric(&late, "vram_sd") > metric(&fresh, "vram_sd"));
 }
-
-pub(super) const RERANK: &str = r#"
-name = "rerank"
-[run]
-duration_s = 600
-warmup_s = 20
-[workload.sources.crowd]
-kind = "poisson"
-rate_per_s = 20
-[workload.classes.question]
-[endpoints.ask]
-l1 = ["rerank"]
-documents = 50
-documents_kept = 5
-[stages.rerank]
-kind = "reranker"
-gpus = 1
-max_docs = 50
-base_s = 0.02
-per_document_s = 0.002
-"#;
 
 #[test]
 fn a_saturated_reranker_serves_what_the_closed_form_says() {
@@ -380,11 +301,8 @@ fn an_endpoint_may_call_another() {
     let twice = run(BASE, &[nested, class, "workload.sources.crowd.rate_per_s=0.2"]);
     let calls = stage(&twice, "desk", "calls");
     assert!(calls >= 1.9 * twice.ledger.offered as f64, "{calls}");
-    let cyclic =
-        [nested, "endpoints.ask.l1=[\"search\"]", class].map(|s| Setting::parse(s).expect("a setting"));
-    let problems = Loaded::read(&Source::new("test.toml", BASE), &cyclic, |_| Ok(Inputs::default()))
-        .expect_err("a cycle is refused");
-    assert!(problems.iter().any(|p| p.found.contains("cycle")), "{problems:?}");
+    let cyclic = refused(BASE, &[nested, "endpoints.ask.l1=[\"search\"]", class]);
+    assert!(cyclic.contains("cycle"), "{cyclic}");
 }
 
 #[test]
@@ -395,10 +313,9 @@ fn a_level_without_a_path_of_its_own_is_not_counted() {
     // The same endpoint without a light path takes its full path, and is counted so.
     let without = run(&MEMORY.replace("l2 = [\"light\"]\n", ""), &[policy]);
     assert_eq!(without.ledger.answered.l2, 0);
-    let set = [Setting::new("fallback.l3.vram_above", "0.9")];
-    let problems = Loaded::read(&Source::new("test.toml", MEMORY), &set, |_| Ok(Inputs::default()))
-        .expect_err("L3 may be chosen, and there is no path at L3");
-    assert!(problems[0].found.contains("no path at `l3`"), "{}", problems[0]);
+    // L3 may be chosen, and there is no path at L3.
+    let found = refused(MEMORY, &["fallback.l3.vram_above=0.9"]);
+    assert!(found.contains("no path at `l3`"), "{found}");
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! What spans hold, on small scenarios in which requests wait, are held, skip, fail, leave and come again.
 
 use super::*;
-use crate::document::{Setting, Source};
 use crate::replication::{Replication, simulate, simulate_with_spans};
-use crate::scenario::{Inputs, Loaded};
+use crate::scenario::Loaded;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -121,13 +120,7 @@ const ALL_KINDS: [PlaceKind; 6] = [
 ];
 
 fn load(text: &str, settings: &[String]) -> Loaded {
-    let settings: Vec<_> = settings.iter().map(|s| Setting::parse(s).expect("a setting")).collect();
-    match Loaded::read(&Source::new("test.toml", text), &settings, |_| Ok(Inputs::default())) {
-        Ok(loaded) => loaded,
-        Err(problems) => {
-            panic!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
-        }
-    }
+    crate::small::load(text, &settings.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// All requests of a run.
@@ -135,25 +128,8 @@ fn all(loaded: &Loaded, seed: u64) -> (Replication, Vec<RequestSpans>) {
     simulate_with_spans(loaded, seed, 0, 1_000_000).expect("it runs")
 }
 
-/// Spans follow one another without a gap from sending to end, and attempts from birth to end.
 fn adds_up(request: &RequestSpans) {
-    let mut at = request.born_ns;
-    for attempt in &request.attempts {
-        assert_eq!(attempt.sent_ns, at, "{request:#?}");
-        let mut here = attempt.sent_ns;
-        for span in &attempt.spans {
-            assert_eq!(span.from_ns, here, "{attempt:#?}");
-            here = span.to_ns;
-        }
-        assert_eq!(here, attempt.end_ns, "{attempt:#?}");
-        at = attempt.waited_until_ns();
-        assert!(at <= attempt.end_ns);
-        let moments = attempt.decisions.iter().map(|d| d.at_ns).chain(attempt.notes.iter().map(|n| n.at_ns));
-        for moment in moments {
-            assert!((attempt.sent_ns..=attempt.end_ns).contains(&moment), "{attempt:#?}");
-        }
-    }
-    assert_eq!(at, request.end_ns, "{request:#?}");
+    assert_eq!(request.check(), Ok(()));
 }
 
 /// Each decision names its rule, and its module unless nothing stood in the way.
@@ -303,4 +279,20 @@ fn spans_are_read_back_as_they_were_written() {
     let (_, requests) = all(&load(CROWDED, &[]), 2);
     let text = serde_json::to_string(&requests).expect("it is plain data");
     assert_eq!(serde_json::from_str::<Vec<RequestSpans>>(&text).expect("it reads back"), requests);
+}
+
+#[test]
+fn spans_that_do_not_add_up_are_told() {
+    let (_, requests) = all(&load(CROWDED, &[]), 1);
+    let whole = requests.iter().find(|r| r.attempts[0].spans.len() > 2).expect("one that was served");
+    assert_eq!(whole.check(), Ok(()));
+    let broken = |breaks: fn(&mut RequestSpans)| {
+        let mut request = whole.clone();
+        breaks(&mut request);
+        request.check().expect_err("it is broken")
+    };
+    assert!(broken(|r| r.attempts[0].spans[1].from_ns += 1).contains("does not begin"));
+    assert!(broken(|r| r.attempts[0].sent_ns += 1).contains("it is sent at"));
+    assert!(broken(|r| r.attempts[0].decisions[0].at_ns = u64::MAX).contains("is outside of it"));
+    assert!(broken(|r| r.end_ns += 1).contains("its attempts at"));
 }

@@ -9,14 +9,13 @@ use forebay_engine::Time;
 pub(crate) struct Knowledge {
     rules: KnowledgeBase,
     pub(crate) asked: u64,
-    pub(crate) unmatched: u64,
-    /// By class.
-    pub(crate) unmatched_by_class: Vec<u64>,
+    /// Unmatched questions, by class.
+    pub(crate) unmatched: Vec<u64>,
 }
 
 impl Knowledge {
     pub(crate) fn new(rules: &KnowledgeBase, classes: usize) -> Self {
-        Self { rules: rules.clone(), asked: 0, unmatched: 0, unmatched_by_class: vec![0; classes] }
+        Self { rules: rules.clone(), asked: 0, unmatched: vec![0; classes] }
     }
 
     /// Unmatched questions are handed over.
@@ -44,8 +43,7 @@ impl Knowledge {
 
     /// A question was not matched.
     pub(crate) fn note_unmatched(&mut self, class: u16) {
-        self.unmatched += 1;
-        if let Some(n) = self.unmatched_by_class.get_mut(usize::from(class)) {
+        if let Some(n) = self.unmatched.get_mut(usize::from(class)) {
             *n += 1;
         }
     }

@@ -91,6 +91,12 @@ impl ServerStage {
         })
     }
 
+    /// It takes time and does nothing else.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.role, Role::Plain)
+    }
+
     /// Service time of a call that starts now, this one counted in `busy`.
     #[inline]
     pub(crate) fn service_time(&self, class: u16, docs: u16, draw: &mut forebay_engine::Draw) -> Span {

@@ -3,9 +3,10 @@
 use super::Finding;
 use super::no_effect::no_effect;
 use super::reach;
-use super::signals::{NO_CACHE, NO_DEVICE, NO_ENGINE, absent_signals};
+use super::signals::absent_signals;
 use super::thresholds::{Threshold, thresholds};
 use crate::wanted::wanted;
+use forebay_model::metrics::missing;
 use forebay_model::scenario::{Loaded, Scenario, Stage};
 use forebay_policies::Site;
 
@@ -78,21 +79,8 @@ fn unpassed(scenario: &Scenario, found: &mut Vec<Finding>) {
 /// Constraints and objectives on what this scenario cannot give.
 fn wishes(scenario: &Scenario, found: &mut Vec<Finding>) {
     let Some(objective) = &scenario.objective else { return };
-    let lacks = |kind: fn(&Stage) -> bool| !scenario.stages.values().any(kind);
-    let missing = |metric: &str| match metric {
-        m if m.starts_with("vram_") && lacks(|stage| reach::llm_device(stage).is_some()) => Some(NO_DEVICE),
-        m if (m.starts_with("kv_") || m == "preemptions")
-            && lacks(|stage| matches!(stage, Stage::LlmBatching(_))) =>
-        {
-            Some(NO_ENGINE)
-        }
-        m if m.starts_with("cache_") && lacks(|stage| matches!(stage, Stage::SemanticCache(_))) => {
-            Some(NO_CACHE)
-        }
-        m => forebay_model::metrics::missing(scenario, m),
-    };
     for (path, metric) in wanted(objective) {
-        if let Some(why) = missing(&metric) {
+        if let Some(why) = missing(scenario, &metric) {
             found.push(Finding::new(
                 "objective.no_value",
                 path,

@@ -101,11 +101,11 @@ fn absent(scenario: &Scenario, policy: &Policy, signal: SignalKind) -> Option<&'
 }
 
 /// Why there is no share of GPU memory.
-pub(super) const NO_DEVICE: &str = "no LLM stage lives on a device";
+const NO_DEVICE: &str = "no LLM stage lives on a device";
 /// Why there is no share of KV blocks.
-pub(super) const NO_ENGINE: &str = "no stage is a batching engine";
+const NO_ENGINE: &str = "no stage is a batching engine";
 /// Why there are no cache hits.
-pub(super) const NO_CACHE: &str = "the scenario has no semantic cache";
+const NO_CACHE: &str = "the scenario has no semantic cache";
 
 #[cfg(test)]
 mod tests {

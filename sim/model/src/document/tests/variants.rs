@@ -246,6 +246,16 @@ fn a_text_that_is_right_only_with_the_users_settings_is_read() {
 }
 
 #[test]
+fn quotes_around_the_choice_change_nothing() {
+    let plain = read_text(TEXT, &["variant=wrong"]).unwrap();
+    for quoted in ["\"variant\"=wrong", "'variant'=wrong", " variant =wrong"] {
+        let document = read_text(TEXT, &[quoted]).unwrap();
+        assert_eq!((document.variants(), &document.value), (plain.variants(), &plain.value), "{quoted}");
+    }
+    assert!(read_text(TEXT, &["\"variants\".open.title=another"]).is_ok());
+}
+
+#[test]
 fn the_choice_is_a_parameter() {
     let document = read_text(TEXT, &["variant=wrong"]).unwrap();
     let names: Vec<Option<String>> =
