@@ -106,20 +106,12 @@ pub(crate) struct Shadow {
     classes: Vec<ShadowClass>,
 }
 
-/// The part of a policy that a shadow follows.
-fn without_calls(policy: &Policy) -> Policy {
-    let mut policy = policy.clone();
-    policy.admission.retain(|_, module| module.place() == Site::Front);
-    policy.fallback.rerank = None;
-    policy
-}
-
 impl Shadow {
-    /// The shadow of a scenario; `policy` is its policy as the service completes it.
+    /// The shadow of a scenario; `policy` is its policy as the service completes it. What stands at calls
+    /// stays part of it, unasked: its loops may set the numbers of such modules too.
     pub(crate) fn new(scenario: &Scenario, policy: &Policy) -> Result<Self, PolicyError> {
-        let policy = without_calls(policy);
         Ok(Self {
-            governor: Governor::new(&policy)?,
+            governor: Governor::new(policy)?,
             signals: Signals::new(&policy.signals),
             ticked: Ticked::default(),
             ranks: matches!(policy.queue, Some(Queue::Semantic(_))),
@@ -131,7 +123,8 @@ impl Shadow {
 
     /// Whether it may want to know a signal.
     pub(crate) fn reads_signals(&self) -> bool {
-        self.tick_period_ns().is_some() || !self.governor.policy().admission.is_empty()
+        let mut modules = self.governor.policy().admission.values();
+        self.tick_period_ns().is_some() || modules.any(|module| module.place() == Site::Front)
     }
 
     /// How often its loops run.
