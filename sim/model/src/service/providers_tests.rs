@@ -57,6 +57,15 @@ fn answers_come_in_time_and_are_billed() {
     assert_eq!(free.metrics["cost"].value, None);
 }
 
+#[test]
+fn a_call_that_is_refused_takes_no_place() {
+    let full = "stages.llm.providers={ main = { first_token_s = 2, max_at_once = 1, error_after_s = 3 } }";
+    let busy = run(BASE, &[full]);
+    let utilisation = stage(&busy, "llm", "utilisation");
+    // One call a second, of two seconds each if it finds the place: Erlang's loss formula, 2 / (1 + 2).
+    assert!((utilisation - 2.0 / 3.0).abs() < 0.05, "{utilisation}");
+}
+
 /// Published case P1.
 #[test]
 fn the_next_provider_answers_at_its_quality_but_not_across_a_red_line() {
