@@ -53,9 +53,14 @@ fn first_difference(other: &Replication, run: &Replication) -> String {
     differs.map_or("in length".to_owned(), |(a, b)| format!("{} for {}", a.trim(), b.trim()))
 }
 
+/// As many cases as the environment asks for, or so many that they take about a minute.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 400,
+        cases: cases(),
         failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
         ..ProptestConfig::default()
     })]

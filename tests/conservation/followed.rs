@@ -1,8 +1,8 @@
 //! What must hold of the spans of a run whose requests are all followed.
 
 use forebay_model::Replication;
-use forebay_model::scenario::Scenario;
-use forebay_model::spans::{Answer, AttemptSpans, How, PlaceKind, RequestSpans};
+use forebay_model::scenario::{Scenario, Stage};
+use forebay_model::spans::{Answer, Asked, AttemptSpans, How, PlaceKind, RequestSpans};
 use forebay_policies::Level;
 use std::collections::BTreeMap;
 
@@ -37,7 +37,51 @@ pub(crate) fn agree(scenario: &Scenario, requests: &[RequestSpans], run: &Replic
             return Err(format!("{found} requests are {how:?} by their spans, {n} by the ledger"));
         }
     }
-    metrics(scenario, requests, run)
+    metrics(scenario, requests, run)?;
+    shadowed(requests, run)?;
+    provided(scenario, requests, run)
+}
+
+/// The shadow has decided on all attempts that the live policy has.
+fn shadowed(requests: &[RequestSpans], run: &Replication) -> Result<(), String> {
+    let Some(shadow) = &run.shadow else { return Ok(()) };
+    let attempts = requests.iter().filter(|r| !r.in_warm_up).flat_map(|request| &request.attempts);
+    let arrived =
+        attempts.filter(|attempt| attempt.decisions.iter().any(|d| d.asked == Asked::Arrival)).count();
+    if arrived as u64 != shadow.attempts {
+        return Err(format!("{arrived} attempts arrived, and the shadow knows of {}", shadow.attempts));
+    }
+    Ok(())
+}
+
+/// Calls of providers are those of the spans of attempts that arrived after the warm-up.
+fn provided(scenario: &Scenario, requests: &[RequestSpans], run: &Replication) -> Result<(), String> {
+    let warm_ns = scenario.run.warmup_s * 1e9;
+    let is_way = |kind| matches!(kind, PlaceKind::Backoff | PlaceKind::Ingress);
+    let mut calls: BTreeMap<(&str, u32), u64> = BTreeMap::new();
+    for attempt in requests.iter().flat_map(|request| &request.attempts) {
+        let way = attempt.spans.iter().take_while(|span| is_way(span.kind));
+        let arrived_ns = way.last().map_or(attempt.sent_ns, |span| span.to_ns);
+        if (arrived_ns as f64) < warm_ns {
+            continue;
+        }
+        for span in attempt.spans.iter().filter(|span| span.kind == PlaceKind::Serving) {
+            *calls.entry((&span.place, span.replica.unwrap_or(0))).or_insert(0) += 1;
+        }
+    }
+    let stages = run.by.get("stage");
+    for (name, stage) in &scenario.stages {
+        let Stage::Providers(stage) = stage else { continue };
+        for (provider, index) in stage.providers.keys().zip(0..) {
+            let metrics = stages.and_then(|stages| stages.get(&format!("{name}.{provider}")));
+            let measured = metrics.and_then(|metrics| metrics.get("calls")).and_then(|m| m.value);
+            let found = calls.get(&(name.as_str(), index)).copied().unwrap_or(0);
+            if measured != Some(found as f64) {
+                return Err(format!("{found} calls of {name}.{provider} by the spans, not {measured:?}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Answers by level and from the cache are those of the ledger, and so are the tokens of the models.

@@ -2,8 +2,8 @@
 //! requests show; and no server idles while a call waits for it.
 
 use forebay_model::scenario::{Clock, Scenario, Stage};
-use forebay_model::spans::{Answer, AttemptSpans, How, PlaceKind, PlaceSpan, RequestSpans};
-use forebay_policies::Queue;
+use forebay_model::spans::{Answer, Asked, AttemptSpans, How, PlaceKind, PlaceSpan, RequestSpans};
+use forebay_policies::{Level, Queue};
 use std::collections::BTreeMap;
 
 /// A rounding of seconds to nanoseconds, and of a policy's own sums.
@@ -12,6 +12,7 @@ const ROUNDING_NS: f64 = 10.0;
 /// Holds the spans of all requests of a run against the limits of its scenario.
 pub(crate) fn kept(scenario: &Scenario, requests: &[RequestSpans]) -> Result<(), String> {
     servers(scenario, requests)?;
+    executor(scenario, requests)?;
     for request in requests {
         let mut all = request.attempts.iter().map(|attempt| attempt_keeps(scenario, attempt));
         let turns = request.attempts.windows(2).map(|two| comes_again(scenario, &two[0], &two[1]));
@@ -91,6 +92,35 @@ fn replicas<'a>(scenario: &Scenario, spans: impl Iterator<Item = &'a PlaceSpan>)
             if served > i64::from(most) {
                 return Err(format!("from {at} ns on replica {replica} of {name} serves {served} of {most}"));
             }
+        }
+    }
+    Ok(())
+}
+
+/// At each moment at most as many hold a slot of the executor as there are, and only then does anybody queue.
+/// Whoever was in the queue takes a slot, at any level; whoever was not takes one at L1 and L2.
+fn executor(scenario: &Scenario, requests: &[RequestSpans]) -> Result<(), String> {
+    let slots = scenario.gateway.executor_slots.map_or(i64::MAX, i64::from);
+    let mut changes: BTreeMap<u64, (i64, i64)> = BTreeMap::new();
+    for attempt in requests.iter().flat_map(|request| &request.attempts) {
+        let begins = attempt.decisions.iter().find(|decision| {
+            matches!(decision.asked, Asked::Arrival | Asked::Turn) && decision.answer == Answer::Serve
+        });
+        let light = attempt.level.is_some_and(|level| level <= Level::L2);
+        if let Some(begins) = begins.filter(|decision| decision.asked == Asked::Turn || light) {
+            changes.entry(begins.at_ns).or_default().0 += 1;
+            changes.entry(attempt.end_ns).or_default().0 -= 1;
+        }
+        for span in attempt.spans.iter().filter(|span| span.kind == PlaceKind::Queue) {
+            changes.entry(span.from_ns).or_default().1 += 1;
+            changes.entry(span.to_ns).or_default().1 -= 1;
+        }
+    }
+    let (mut busy, mut queued) = (0, 0);
+    for (at, change) in changes {
+        (busy, queued) = (busy + change.0, queued + change.1);
+        if busy > slots || (queued > 0 && busy < slots) {
+            return Err(format!("from {at} ns on {busy} of {slots} slots are busy, and {queued} queue"));
         }
     }
     Ok(())
