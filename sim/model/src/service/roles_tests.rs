@@ -177,6 +177,10 @@ fn the_nearest_cached_answer_is_the_last_resort() {
     assert!(served.ledger.timed_out < without.ledger.timed_out / 5, "{:?}", served.ledger);
     assert!(stage(&served, "cache.l1", "last_resorts") > 1000.0);
     assert_eq!(with(&[rule, strict]).digest, without.digest);
+    // The wait for a model that did not answer is part of the wait: what is left is lookup and service.
+    let served_s = stage(&served, "llm", "busy_mean") / metric(&served, "throughput_per_s");
+    let rest_s = metric(&served, "latency_mean_s") - metric(&served, "wait_mean_s");
+    assert!((rest_s - 0.02 - served_s).abs() < 0.1, "{rest_s} s, of which {served_s} s of service");
     // A stage that is full and providers that answer 429 are no different.
     let full = with(&[rule, "stages.llm.max_queue=0"]);
     assert!(full.ledger.rejected.get("stage.llm.full").copied().unwrap_or(0) < 500, "{:?}", full.ledger);
