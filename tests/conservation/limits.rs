@@ -81,16 +81,12 @@ fn replicas<'a>(scenario: &Scenario, spans: impl Iterator<Item = &'a PlaceSpan>)
         }
     }
     for ((name, replica), changes) in changes {
-        let most = match scenario.stages.get(name) {
-            Some(Stage::LlmSlots(slots)) => slots.slots,
-            Some(Stage::LlmBatching(engine)) => engine.max_seqs.unwrap_or(u32::MAX),
-            _ => continue,
-        };
+        let Some(Stage::LlmSlots(slots)) = scenario.stages.get(name) else { continue };
         let mut served = 0;
         for (at, change) in changes {
             served += change;
-            if served > i64::from(most) {
-                return Err(format!("from {at} ns on replica {replica} of {name} serves {served} of {most}"));
+            if served > i64::from(slots.slots) {
+                return Err(format!("from {at} ns on replica {replica} of {name} serves {served} calls"));
             }
         }
     }
@@ -168,11 +164,9 @@ fn attempt_keeps(scenario: &Scenario, attempt: &AttemptSpans) -> Result<(), Stri
         }
         let before = call.filter(|(place, _)| *place == span.place).map_or(0, |(_, ns)| ns);
         let ns = before + span.length_ns();
-        let stage = scenario.stages.get(&span.place);
-        // An engine may preempt a call and go on with it; elsewhere the next span is of another call.
-        let ends = span.kind == PlaceKind::Serving && !matches!(stage, Some(Stage::LlmBatching(_)));
-        call = (!ends).then_some((span.place.as_str(), ns));
-        let limit = stage.and_then(time_limit_s);
+        // What is served is over: the next span is of another call.
+        call = (span.kind == PlaceKind::Waiting).then_some((span.place.as_str(), ns));
+        let limit = scenario.stages.get(&span.place).and_then(time_limit_s);
         if !within(ns, limit) {
             return Err(format!("a call of {ns} ns at {} with a limit of {limit:?} s", span.place));
         }

@@ -64,7 +64,7 @@ pub(super) fn write(draft: &mut Draft<'_>) {
 /// One or two faults of a kind; `what` gives the table for a window, or nothing where it makes no sense.
 fn fault(draft: &mut Draft<'_>, feature: Feature, what: impl Fn(&mut Dice, &str) -> Option<String>) {
     let Some(mut dice) = draft.on(feature) else { return };
-    for turn in 0..1 + dice.roll(2) {
+    for turn in 0..=dice.roll(2) {
         let from = dice.pick(&[1.0, 3.0, 6.25, 12.0, 19.0, 25.0]);
         let to = from + dice.pick(&[0.001, 0.6, 4.0, 15.0]);
         let window = format!("from_s = {from:?}\nto_s = {to:?}");

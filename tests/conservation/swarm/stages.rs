@@ -17,15 +17,10 @@ pub(super) fn write(draft: &mut Draft<'_>) {
 
 /// The bounds of a stage's queue and of its calls' time, where the scenario has them.
 pub(super) fn limits(draft: &Draft<'_>, dice: &mut Dice) -> String {
-    let mut text = String::new();
     let (queue, time) = (dice.pick(&["0", "3", "10"]), dice.pick(&["0.05", "0.5", "3"]));
-    if draft.has(Feature::BoundedStages) {
-        text += &format!("max_queue = {queue}\n");
-    }
-    if draft.has(Feature::LimitedStages) {
-        text += &format!("time_limit_s = {time}\n");
-    }
-    text
+    let queue = draft.has(Feature::BoundedStages).then(|| format!("max_queue = {queue}\n"));
+    let time = draft.has(Feature::LimitedStages).then(|| format!("time_limit_s = {time}\n"));
+    queue.into_iter().chain(time).collect()
 }
 
 fn server(draft: &mut Draft<'_>, name: &str, kind: &str, mean_s: f64) {
