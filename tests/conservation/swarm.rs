@@ -1,12 +1,58 @@
 //! Random small scenarios: every feature of the model on or off, with settings that hurt.
 //!
-//! All of a scenario follows from two numbers: a seed for the values, and a set of bits for the features.
-//! When a case fails, proptest switches features off one after the other for as long as it still fails.
+//! All of a scenario follows from a seed for the values and a list of features. When a case fails, proptest
+//! switches features off one after the other for as long as it still fails; each part of a scenario has dice
+//! of its own, so that what is left keeps its values.
 
-use std::fmt::Write;
+mod admission;
+mod beside;
+mod engines;
+mod fallback;
+mod faults;
+mod feedback;
+mod gateway;
+mod stages;
+mod workload;
 
-/// Features that a scenario may have; each is a bit.
-pub(crate) const FEATURES: u32 = 24;
+macro_rules! features {
+    ($($feature:ident)*) => {
+        /// Something that a scenario may have.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Feature {
+            $($feature,)*
+        }
+
+        impl Feature {
+            /// All of them.
+            pub(crate) const ALL: &[Self] = &[$(Self::$feature,)*];
+        }
+    };
+}
+
+features! {
+    // Who asks.
+    SteadySource WavesSource BurstSource ClosedLoopSource SpellSource Mix Channels Questions
+    Patience Resend Retries
+    ClassService Estimate Value
+    // The gateway.
+    Ingress Deadline Slots WaitNotice Host WallClock
+    // What serves.
+    Embedder Rules KnowledgeBase Agents SemanticCache Providers Engine
+    BoundedStages LimitedStages SlowedByLoad
+    OnDevice SlotMemory EngineDevice OtherTenants
+    Cold ScaledModel ScaledEngine
+    // What breaks.
+    ProviderOutage LatencyFactor GpuLost ReplicaCrash StoreTimeout LimiterNodesDown RulesWiped ForecastLost
+    MetricsFrozen KnowledgeBaseStale ClockStep NetworkDelay
+    // What decides.
+    FixedRate TokenBucket WeightedBucket ConcurrencyGate SecondGate BacklogGate TokenWindow UserFrequency
+    PriorityBuckets AdaptiveConcurrency Paced EarlyRejection LoadShed Store
+    Queue QueueLimits
+    Levels Floors RerankGuard TopK FailOver LastResort
+    Filters ControlCenter Setpoint Forecast ForecastSets Presets Alerts Guard Manual
+    // What is measured and reckoned beside it.
+    Telemetry Quality Prices Csat Shadow
+}
 
 /// Numbers from a seed (splitmix64): the same scenario for the same seed, on every machine.
 struct Dice(u64);
@@ -19,8 +65,18 @@ impl Dice {
         (z ^ (z >> 31)) % sides
     }
 
-    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+    fn coin(&mut self) -> bool {
+        self.roll(2) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.roll(from.len() as u64) as usize]
+    }
+
+    /// A line `name = value` with one of the values, or half the time nothing.
+    fn option(&mut self, name: &str, values: &[&str]) -> String {
+        let value = self.pick(values);
+        if self.coin() { format!("{name} = {value}\n") } else { String::new() }
     }
 
     /// A distribution with about this mean.
@@ -41,230 +97,66 @@ impl Dice {
 }
 
 /// A scenario in the making.
-struct Draft {
+struct Draft<'a> {
     text: String,
-    dice: Dice,
-    features: u32,
+    seed: u64,
+    features: &'a [Feature],
+    /// The policy that is being written: `policy` or `shadow`.
+    root: &'static str,
 }
 
-impl Draft {
-    fn has(&self, feature: u32) -> bool {
-        debug_assert!(feature < FEATURES);
-        self.features & (1 << feature) != 0
+impl Draft<'_> {
+    fn has(&self, feature: Feature) -> bool {
+        self.features.contains(&feature)
+    }
+
+    /// Dice of this name alone, in each of the two policies others.
+    fn dice(&self, name: &str) -> Dice {
+        let name = self.root.bytes().chain(name.bytes());
+        let salt =
+            name.fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        Dice(self.seed ^ salt)
+    }
+
+    /// The dice of a feature, if the scenario has it.
+    fn on(&self, feature: Feature) -> Option<Dice> {
+        self.has(feature).then(|| self.dice(&format!("{feature:?}")))
     }
 
     fn line(&mut self, line: impl AsRef<str>) {
         self.text.push_str(line.as_ref());
         self.text.push('\n');
     }
+
+    /// Begins a table of the policy that is being written.
+    fn table(&mut self, name: &str) {
+        self.line(format!("[{}.{name}]", self.root));
+    }
 }
 
-/// The scenario of a seed and a set of features.
-pub(crate) fn scenario(seed: u64, features: u32) -> String {
-    let mut draft = Draft { text: String::new(), dice: Dice(seed), features };
-    let warm_s = draft.dice.roll(5);
+/// The scenario of a seed and a list of features.
+pub(crate) fn scenario(seed: u64, features: &[Feature]) -> String {
+    let mut draft = Draft { text: String::new(), seed, features, root: "policy" };
+    let warm_s = draft.dice("run").roll(5);
     draft.line("name = \"swarm\"");
-    let _ = write!(
-        draft.text,
-        "[run]\nduration_s = 20\ndrain_s = 1000000\nwarmup_s = {warm_s}\ntimeline_points = 7\n"
-    );
-    workload(&mut draft);
-    people(&mut draft);
-    gateway(&mut draft);
-    stages(&mut draft);
+    draft
+        .line(format!("[run]\nduration_s = 20\ndrain_s = 1000000\nwarmup_s = {warm_s}\ntimeline_points = 7"));
+    workload::write(&mut draft);
+    gateway::write(&mut draft);
+    stages::write(&mut draft);
+    engines::write(&mut draft);
+    faults::write(&mut draft);
+    beside::write(&mut draft);
     policy(&mut draft);
+    if draft.has(Feature::Shadow) {
+        draft.root = "shadow";
+        policy(&mut draft);
+    }
     draft.text
 }
 
-fn workload(draft: &mut Draft) {
-    let rate = [2.0, 10.0, 40.0][draft.dice.roll(3) as usize];
-    draft.line(format!("[workload.sources.crowd]\nkind = \"poisson\"\nrate_per_s = {rate:?}"));
-    if draft.has(0) {
-        let gap = draft.dice.law(0.2);
-        draft.line(format!("[workload.sources.steady]\nkind = \"renewal\"\ngap_s = {gap}"));
-    }
-    if draft.has(1) {
-        let points = "points = [[0, 0], [5, 30], [6, 0]]\nrepeat_s = 7";
-        draft.line(format!("[workload.sources.waves]\nkind = \"profile\"\n{points}"));
-    }
-    if draft.has(2) {
-        let within = draft.dice.pick(&["0", "0.5"]);
-        draft.line(format!(
-            "[workload.sources.burst]\nkind = \"microburst\"\nat_s = 1\ncount = 60\nevery_s = 9\nwithin_s = {within}"
-        ));
-    }
-    if draft.has(3) {
-        let think = draft.dice.law(1.0);
-        draft.line(format!("[workload.sources.users]\nkind = \"closed_loop\"\nusers = 7\nthink_s = {think}"));
-    }
-    draft.line("[workload.population]\nusers = 50\nactivity_exponent = 0.9\ntenants = 3");
-    draft.line("tiers = { gold = 0.1, silver = 0.3, plain = 0.6 }");
-    for (class, endpoint, business_class) in [("a", "chat", 0), ("b", "search", 2), ("c", "ask", 4)] {
-        let (tokens_in, tokens_out) = (draft.dice.law(200.0), draft.dice.law(60.0));
-        draft.line(format!(
-            "[workload.classes.{class}]\nendpoint = \"{endpoint}\"\nbusiness_class = {business_class}"
-        ));
-        draft.line(format!(
-            "tokens_in = {tokens_in}\ntokens_out = {tokens_out}\nchars = 40\nhistory_turns = 2"
-        ));
-        draft.line("urgent_share = 0.2\nservice_keyword_share = 0.2\nwrite_share = 0.1\nfaq_share = 0.3");
-    }
-}
-
-fn people(draft: &mut Draft) {
-    if draft.has(4) {
-        let (patience, until) =
-            (draft.dice.law(1.5), draft.dice.pick(&["service", "first_token", "last_token"]));
-        let noticed = draft.dice.pick(&["true", "false"]);
-        draft.line(format!(
-            "[workload.people.patience]\ngive_up_after_s = {patience}\nuntil = \"{until}\"\nnoticed = {noticed}"
-        ));
-        if draft.has(5) {
-            let after = draft.dice.law(0.5);
-            draft
-                .line(format!("[workload.people.resend]\nprobability = 0.8\nafter_s = {after}\nat_most = 3"));
-        }
-    }
-    if draft.has(6) {
-        let base = draft.dice.pick(&["0", "0.3"]);
-        draft.line(format!("[workload.retries]\nat_most = 3\nbase_s = {base}\njitter_share = 0.5"));
-    }
-}
-
-fn gateway(draft: &mut Draft) {
-    draft.line("[gateway]\nin_time_s = 2");
-    if draft.has(7) {
-        let ingress = draft.dice.law(0.02);
-        draft.line(format!("ingress_delay_s = {ingress}"));
-    }
-    if draft.has(8) {
-        let deadline = draft.dice.pick(&["0.001", "1", "5"]);
-        draft.line(format!("deadline_s = {deadline}"));
-    }
-    if draft.has(9) {
-        let slots = draft.dice.pick(&["1", "5", "30"]);
-        draft.line(format!("executor_slots = {slots}"));
-    }
-    let model = if draft.has(10) { "engine" } else { "model" };
-    draft.line(format!(
-        "[endpoints.chat]\nl1 = [\"search\", \"{model}\"]\nl2 = [\"store\", \"{model}\"]\nl3 = [\"faq\"]\nl4 = [\"faq\"]"
-    ));
-    draft.line("documents = 20\ndocuments_kept = 5\ndocuments_l2 = 3\ntokens_per_document = 30");
-    draft.line(
-        "[endpoints.search]\nl1 = [\"embed\", \"store\", \"rerank\"]\nl3 = [\"faq\"]\nl4 = [\"faq\"]\ndocuments = 12\ndocuments_kept = 4",
-    );
-    draft.line(format!(
-        "[endpoints.ask]\nl1 = [\"model\", \"embed\", \"{model}\"]\nl3 = [\"faq\"]\nl4 = [\"faq\"]"
-    ));
-}
-
-fn stages(draft: &mut Draft) {
-    let bounded = draft.has(11);
-    let limited = draft.has(12);
-    let limits = |dice: &mut Dice| {
-        let mut text = String::new();
-        if bounded {
-            let _ = writeln!(text, "max_queue = {}", dice.pick(&["0", "1", "10"]));
-        }
-        if limited {
-            let _ = writeln!(text, "time_limit_s = {}", dice.pick(&["0.01", "0.5", "3"]));
-        }
-        text
-    };
-    let dice = &mut draft.dice;
-    let mut text = String::new();
-    for (name, mean) in [("embed", 0.01), ("faq", 0.05)] {
-        let (law, more) = (dice.law(mean), limits(dice));
-        let _ = writeln!(text, "[stages.{name}]\nkind = \"server\"\nservers = 2\nservice_s = {law}\n{more}");
-    }
-    let (law, more) = (dice.law(0.02), limits(dice));
-    let _ = writeln!(
-        text,
-        "[stages.store]\nkind = \"vector_store\"\nconnections = 3\nbase_s = {law}\nper_document_s = 0.001\ncores = 2\n{more}"
-    );
-    let (wait, more) = (dice.pick(&["0", "20"]), limits(dice));
-    let _ = writeln!(
-        text,
-        "[stages.rerank]\nkind = \"reranker\"\ngpus = 2\nmax_docs = 40\nmax_wait_ms = {wait}\nbase_s = 0.02\n\
-         per_document_s = 0.002\nworkspace_per_document_gb = 0.05\n{more}"
-    );
-    draft.text.push_str(&text);
-    let on_device = draft.has(13);
-    if on_device {
-        draft.line("device = \"gpu\"\nweights_gb = 1");
-    }
-    let (first, more) = (draft.dice.law(0.1), limits(&mut draft.dice));
-    let routing = draft.dice.pick(&["least_loaded", "round_robin"]);
-    let slowdown = if draft.has(14) { "0.3" } else { "0" };
-    draft.line(format!(
-        "[stages.model]\nkind = \"llm_slots\"\nreplicas = 2\nslots = 3\nfirst_token_s = {first}\nper_token_s = 0.004\n\
-         slowdown_per_busy = {slowdown}\nrouting = \"{routing}\"\n{more}"
-    ));
-    if on_device && draft.has(15) {
-        let then = draft.dice.pick(&["fail_call", "restart"]);
-        draft.line(format!(
-            "memory = {{ device = \"gpu\", weights_gb = 3, per_call_gb = 0.6, per_token_mb = 5, \
-             on_out_of_memory = \"{then}\", restart_s = 1.5 }}"
-        ));
-    }
-    let (blocks, more) =
-        (draft.dice.pick(&["20", "60", "1000"]), if limited { "time_limit_s = 2" } else { "" });
-    let calls = if bounded { "max_calls = 6" } else { "" };
-    draft.line(format!(
-        "[stages.engine]\nkind = \"llm_batching\"\nreplicas = 2\nmax_seqs = 4\nmax_batched_tokens = 128\n\
-         kv_blocks = {blocks}\nblock_tokens = 16\nrouting = \"{routing}\"\n{calls}\n{more}\n\
-         cost = {{ c0_s = 0.005, per_prefill_token_s = 0.0001, per_prefill_context_s = 0.0, \
-         per_decode_sequence_s = 0.0002, per_resident_token_s = 0.000001 }}"
-    ));
-    let (allocator, interference) =
-        (draft.dice.pick(&["exact", "caching", "preallocated"]), draft.dice.pick(&["1", "1.5"]));
-    let memory = draft.dice.pick(&["6", "9", "40"]);
-    draft.line(format!(
-        "[devices.gpu]\ncount = 2\nmemory_gb = {memory}\nallocator = \"{allocator}\"\nempty_cache_every_s = 3\n\
-         interference = {interference}"
-    ));
-}
-
-fn policy(draft: &mut Draft) {
-    if draft.has(16) {
-        let kind = draft.dice.pick(&["fifo", "strict_priority"]);
-        draft.line(format!("[policy.queue]\nkind = \"{kind}\""));
-        if draft.has(17) {
-            draft.line("max_length = 5\nmax_wait_s = 0.4");
-        }
-    }
-    if draft.has(18) {
-        let module = draft.dice.pick(&[
-            "kind = \"fixed_rate\"\nlimit = 5",
-            "kind = \"token_bucket\"\nrate_per_s = 8\nburst = 4\nkey = \"tenant\"",
-            "kind = \"weighted_bucket\"\nbase_rate_per_s = 10",
-            "kind = \"concurrency_gate\"\nmax_at_once = 6\nretry_after_s = 1",
-        ]);
-        draft.line(format!("[policy.admission.entry]\n{module}"));
-    }
-    if draft.has(19) {
-        let (place, full) = (
-            draft.dice.pick(&["llm_call", "rerank_call", "after_retrieval"]),
-            draft.dice.pick(&["busy", "skip"]),
-        );
-        let wait = draft.dice.pick(&["0", "0.2"]);
-        draft.line(format!(
-            "[policy.admission.gate]\nkind = \"concurrency_gate\"\nplace = \"{place}\"\nmax_at_once = 2\n\
-             wait_at_most_s = {wait}\non_full = \"{full}\""
-        ));
-    }
-    if draft.has(20) {
-        draft.line("[policy.fallback]\nleast_dwell_s = 0.5\nl2.vram_above = 0.6\nl3.llm_busy_above = 0.9");
-        draft.line("l4.queue_above = 8\nclass.s0 = { min_level = \"l2\", red_line = true }");
-        if draft.has(21) {
-            draft.line("rerank = { max_at_once = 2, wait_at_most_ms = 30, p95_above_ms = 40, p95_over = 5, degraded_s = 1 }");
-        }
-    }
-    draft.line("[telemetry]\nperiod_s = 0.25");
-    if draft.has(22) {
-        draft.line("delay_s = 0.4\nnoise = 0.05");
-    }
-    if draft.has(23) {
-        draft.line("[quality]\nkept_without_rerank = 0.5\nl1 = { new = 0.5 }\nl3 = { generative = 0.1 }");
-    }
+fn policy(draft: &mut Draft<'_>) {
+    admission::write(draft);
+    fallback::write(draft);
+    feedback::write(draft);
 }

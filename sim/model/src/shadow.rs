@@ -108,19 +108,11 @@ pub(crate) struct Shadow {
     classes: Vec<ShadowClass>,
 }
 
-/// The part of a policy that a shadow follows.
-fn without_calls(policy: &Policy) -> Policy {
-    let mut policy = policy.clone();
-    policy.admission.retain(|_, module| module.place() == Site::Front);
-    policy.fallback.rerank = None;
-    policy
-}
-
 impl Shadow {
-    /// The shadow of a scenario; `policy` is its policy as the service completes it.
+    /// The shadow of a scenario; `policy` is its policy as the service completes it. What stands at calls
+    /// stays part of it, unasked: its loops may set the numbers of such modules too.
     pub(crate) fn new(scenario: &Scenario, policy: &Policy) -> Result<Self, PolicyError> {
-        let policy = without_calls(policy);
-        let (governor, signals) = (Governor::new(&policy)?, Signals::new(&policy.signals));
+        let (governor, signals) = (Governor::new(policy)?, Signals::new(&policy.signals));
         let fresh = scenario.gateway.host.as_ref().map(|_| Box::new((governor.clone(), signals.clone())));
         Ok(Self {
             governor,
@@ -136,7 +128,8 @@ impl Shadow {
 
     /// Whether it may want to know a signal.
     pub(crate) fn reads_signals(&self) -> bool {
-        self.tick_period_ns().is_some() || !self.governor.policy().admission.is_empty()
+        let mut modules = self.governor.policy().admission.values();
+        self.tick_period_ns().is_some() || modules.any(|module| module.place() == Site::Front)
     }
 
     /// How often its loops run.

@@ -178,14 +178,17 @@ pub(crate) struct ProvidersStage {
     /// Those that wait, by place.
     pub(crate) waiting: BTreeMap<u64, AttemptId>,
     pub(crate) next_place: u64,
-    /// Calls on their way.
-    pub(crate) busy: u32,
 }
 
 impl ProvidersStage {
     pub(crate) fn new(stage: &Providers) -> Result<Self, DistError> {
         let list = stage.providers.values().map(ProviderState::new).collect::<Result<_, _>>()?;
-        Ok(Self { list, waiting: BTreeMap::new(), next_place: 0, busy: 0 })
+        Ok(Self { list, waiting: BTreeMap::new(), next_place: 0 })
+    }
+
+    /// Places that calls take at all providers together. One that is refused, or breaks, takes none.
+    pub(crate) fn busy(&self) -> u64 {
+        self.list.iter().map(|provider| u64::from(provider.busy)).sum()
     }
 
     /// What all providers together serve at once; `None`: one of them has no bound.

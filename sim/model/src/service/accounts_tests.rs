@@ -264,6 +264,22 @@ fn equal_tiers_are_fair_and_a_preferred_one_is_not() {
 }
 
 #[test]
+fn the_loops_of_a_shadow_may_set_what_stands_at_calls() {
+    let gate =
+        "admission = { gate = { kind = \"concurrency_gate\", place = \"llm_call\", max_at_once = 9 } }";
+    let held = "signal = \"error_rate\", target = 0.1, kp = 1, least = 1, most = 9";
+    for parameter in ["admission.gate.max_at_once", "fallback.rerank.max_at_once"] {
+        let loops =
+            format!("feedback = {{ setpoints = {{ held = {{ {held}, parameter = \"{parameter}\" }} }} }}");
+        let shadow = format!("shadow={{ {gate}, fallback = {{ rerank = {{ max_at_once = 2 }} }}, {loops} }}");
+        let report = run(DESK, &[&shadow]).shadow.expect("there is a shadow");
+        assert!(report.attempts > 100, "{parameter}: {report:?}");
+        // What stands at calls is not asked.
+        assert!(report.pairs.iter().all(|pair| pair.shadow == "l1"), "{parameter}: {report:?}");
+    }
+}
+
+#[test]
 fn what_stands_beside_the_run_is_checked() {
     let problem = |addition: &str| {
         let text = format!("{DESK}{addition}");

@@ -158,6 +158,8 @@ impl Service {
                 let attempt = &self.attempts[id];
                 let (wait, docs) = (now.since(attempt.entered), attempt.docs);
                 let counts = attempt.arrived >= self.plan.warm;
+                // It may be answered yet, from the cache as the last resort.
+                self.attempts[id].waited += wait;
                 self.attempts[id].phase = Phase::Between;
                 let measure = &mut self.measure.stages[stage.index()];
                 if counts {

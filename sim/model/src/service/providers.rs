@@ -118,8 +118,6 @@ impl Service {
         let draw = &mut attempt.luck.draw(provider_purpose(stage, provider, calls));
         let counts = attempt.request.born >= self.plan.warm;
         let providers = self.providers(stage);
-        providers.busy += 1;
-        let busy = u64::from(providers.busy);
         let asked = &mut providers.list[usize::from(provider)];
         asked.counts.calls += u64::from(counts);
         let mut answer = asked.call(now, &call, out, draw);
@@ -132,6 +130,7 @@ impl Service {
             }
             Answer::Refused { .. } | Answer::Breaks => asked.error_after,
         };
+        let busy = providers.busy();
         self.spans.tell(|spans| spans.moved(now, id, Place::Serving(stage, Some(u32::from(provider)))));
         self.measure.stages[stage.index()].busy.set(now, busy);
         self.visit(id).answer = Some(answer);
@@ -225,8 +224,6 @@ impl Service {
         let (provider, took) = (visit.provider, now.since(visit.called));
         let answer = visit.answer.take();
         let providers = self.providers(stage);
-        providers.busy -= 1;
-        let busy = u64::from(providers.busy);
         let asked = &mut providers.list[usize::from(provider)];
         let mut cost = 0.0;
         if let Some(Answer::Comes { first_s, total_s }) = answer {
@@ -247,6 +244,7 @@ impl Service {
                 ProviderEnd::Gone => {}
             }
         }
+        let busy = self.providers(stage).busy();
         self.measure.stages[stage.index()].busy.set(now, busy);
         let news =
             self.governor.provider_ended(self.moment(now), id.ticket(), provider, end, took.as_nanos());

@@ -65,6 +65,15 @@ fn calls_are_billed_to_the_crowd_that_was_born_after_the_warm_up() {
     assert!((metric(&late, "cost") - each * born_after as f64).abs() < 1e-6);
 }
 
+#[test]
+fn a_call_that_is_refused_takes_no_place() {
+    let full = "stages.llm.providers={ main = { first_token_s = 2, max_at_once = 1, error_after_s = 3 } }";
+    let busy = run(BASE, &[full]);
+    let utilisation = stage(&busy, "llm", "utilisation");
+    // One call a second, of two seconds each if it finds the place: Erlang's loss formula, 2 / (1 + 2).
+    assert!((utilisation - 2.0 / 3.0).abs() < 0.05, "{utilisation}");
+}
+
 /// Published case P1.
 #[test]
 fn the_next_provider_answers_at_its_quality_but_not_across_a_red_line() {

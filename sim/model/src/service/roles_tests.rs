@@ -213,6 +213,26 @@ fn the_nearest_cached_answer_is_the_last_resort() {
     assert!(stage(&refusing, "cache.l1", "last_resorts") > 100.0, "{:?}", refusing.by["stage"]["cache.l1"]);
 }
 
+/// While no replica is up, calls wait for one until their time is over.
+#[test]
+fn the_wait_before_the_last_resort_is_part_of_the_wait() {
+    let down = run(
+        CACHED,
+        &[
+            "stages.llm={ kind = \"llm_slots\", replicas = 1, slots = 100, first_token_s = 1, time_limit_s = 4 }",
+            "faults.down={ kind = \"replica_crash\", from_s = 400, to_s = 600, stage = \"llm\" }",
+            "stages.cache.threshold=0.97",
+            "workload.questions.clusters=100",
+            "policy.fallback.cache_last_resort={ min_similarity = 0.5 }",
+        ],
+    );
+    assert!(stage(&down, "cache.l1", "last_resorts") > 500.0, "{:?}", down.by["stage"]["cache.l1"]);
+    // What is left of the latency is lookup and service.
+    let served_s = stage(&down, "llm", "busy_mean") / metric(&down, "throughput_per_s");
+    let rest_s = metric(&down, "latency_mean_s") - metric(&down, "wait_mean_s");
+    assert!((rest_s - 0.02 - served_s).abs() < 0.02, "{rest_s} s, of which {served_s} s of service");
+}
+
 const RULES: &str = r#"
 name = "rules"
 [run]
