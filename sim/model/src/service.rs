@@ -206,7 +206,7 @@ impl StageState {
             Self::Batching(batching) => {
                 (batching.calls, batching.running, batching.waiting) == (0, 0, 0) && no_load()
             }
-            Self::Providers(providers) => providers.busy == 0 && providers.waiting.is_empty(),
+            Self::Providers(providers) => providers.busy() == 0 && providers.waiting.is_empty(),
         }
     }
 
