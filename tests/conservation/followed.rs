@@ -54,17 +54,11 @@ fn shadowed(requests: &[RequestSpans], run: &Replication) -> Result<(), String> 
     Ok(())
 }
 
-/// Calls of providers are those of the spans of attempts that arrived after the warm-up.
+/// Calls of providers are those of the spans of requests that were born after the warm-up.
 fn provided(scenario: &Scenario, requests: &[RequestSpans], run: &Replication) -> Result<(), String> {
-    let warm_ns = scenario.run.warmup_s * 1e9;
-    let is_way = |kind| matches!(kind, PlaceKind::Backoff | PlaceKind::Ingress);
     let mut calls: BTreeMap<(&str, u32), u64> = BTreeMap::new();
-    for attempt in requests.iter().flat_map(|request| &request.attempts) {
-        let way = attempt.spans.iter().take_while(|span| is_way(span.kind));
-        let arrived_ns = way.last().map_or(attempt.sent_ns, |span| span.to_ns);
-        if (arrived_ns as f64) < warm_ns {
-            continue;
-        }
+    let measured = requests.iter().filter(|request| !request.in_warm_up);
+    for attempt in measured.flat_map(|request| &request.attempts) {
         for span in attempt.spans.iter().filter(|span| span.kind == PlaceKind::Serving) {
             *calls.entry((&span.place, span.replica.unwrap_or(0))).or_insert(0) += 1;
         }

@@ -80,7 +80,7 @@ fn rates(draft: &mut Draft<'_>) {
     }
     let priority = ("priority_buckets", "priority_buckets");
     if let Some((mut dice, _)) = module(draft, Feature::PriorityBuckets, priority, ANY) {
-        let (rate, cost) = (dice.pick(&["2", "50", "5000"]), dice.pick(&["request", "tokens"]));
+        let (rate, cost) = (dice.pick(&["2", "50", "5000"]), dice.pick(&["requests", "tokens"]));
         let more = dice.option("burst_s", &["0", "5"]) + &dice.option("decay", &["0", "1"]);
         draft.line(format!("rate_per_s = {rate}\ncost = \"{cost}\"\n{more}"));
     }

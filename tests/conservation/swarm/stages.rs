@@ -95,7 +95,7 @@ fn desk(draft: &mut Draft<'_>) {
 fn devices(draft: &mut Draft<'_>) {
     let mut dice = draft.dice("gpu");
     let allocator = dice.pick(&["exact", "caching", "preallocated"]);
-    let (interference, memory) = (dice.pick(&["1", "1.5"]), dice.pick(&["6", "9", "40"]));
+    let (interference, memory) = (dice.pick(&["1", "1.5"]), dice.pick(&["8", "10", "40"]));
     let others = if draft.has(Feature::OtherTenants) { "0.5" } else { "0" };
     draft.line(format!(
         "[devices.gpu]\ncount = 2\nmemory_gb = {memory}\nallocator = \"{allocator}\"\nempty_cache_every_s = 3\n\
