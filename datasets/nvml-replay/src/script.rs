@@ -113,16 +113,15 @@ impl Default for Level {
 
 impl Level {
     /// The value at a time, seconds.
-    pub fn at(&self, t_s: f64) -> f64 {
+    #[must_use]
+    pub fn at(&self, time: f64) -> f64 {
         let points = match self {
             Self::Steady(value) => return *value,
             Self::Points(points) => points,
         };
-        let next = points.partition_point(|(at_s, _)| *at_s <= t_s);
+        let next = points.partition_point(|(begin, _)| *begin <= time);
         match (next.checked_sub(1).map(|before| points[before]), points.get(next)) {
-            (Some((from_s, from)), Some(&(to_s, to))) => {
-                from + (to - from) * (t_s - from_s) / (to_s - from_s)
-            }
+            (Some((begin, from)), Some(&(end, to))) => from + (to - from) * (time - begin) / (end - begin),
             (Some((_, value)), None) | (None, Some(&(_, value))) => value,
             (None, None) => 0.0,
         }

@@ -34,7 +34,7 @@ pub(super) struct Watch {
 pub(super) struct Processes {
     pub(super) moment: Moment,
     pub(super) device: u32,
-    pub(super) processes: Vec<Process>,
+    pub(super) list: Vec<Process>,
 }
 
 /// How it went.
@@ -92,9 +92,8 @@ impl Watch {
             }
             if moment.t_ns >= processes_due_ns {
                 processes_due_ns = moment.t_ns + PROCESSES_EVERY_NS;
-                let processes = probe.processes()?;
-                let found = Processes { moment, device: self.device, processes };
-                if !found.processes.is_empty() && self.events.send(Event::Processes(found)).is_err() {
+                let found = Processes { moment, device: self.device, list: probe.processes()? };
+                if !found.list.is_empty() && self.events.send(Event::Processes(found)).is_err() {
                     break;
                 }
             }

@@ -66,13 +66,13 @@ impl Machine {
     }
 
     fn record(&self, period_ms: u64, limit_ms: u64) -> (Manifest, Vec<Sample>) {
-        self.record_with(&self.options(period_ms, limit_ms))
+        recorded(&self.options(period_ms, limit_ms))
     }
+}
 
-    fn record_with(&self, options: &Options) -> (Manifest, Vec<Sample>) {
-        let manifest = record(options, &AtomicBool::new(false), &mut |_| ()).unwrap();
-        (manifest, recording::read(&options.out.join("gpu.parquet")).unwrap())
-    }
+fn recorded(options: &Options) -> (Manifest, Vec<Sample>) {
+    let manifest = record(options, &AtomicBool::new(false), &mut |_| ()).unwrap();
+    (manifest, recording::read(&options.out.join("gpu.parquet")).unwrap())
 }
 
 fn of(samples: &[Sample], device: u32) -> Vec<Sample> {
@@ -101,7 +101,7 @@ fn a_device_is_recorded_with_all_that_it_tells() {
     }
     let first = &samples[0];
     let grown = (last.memory_used.unwrap() - first.memory_used.unwrap()) / (last.t_ns - first.t_ns) as f64;
-    assert!((0.8..1.25).contains(&grown), "{grown} bytes in a nanosecond, not 1");
+    assert!((0.5..2.0).contains(&grown), "{grown} bytes in a nanosecond, not 1");
     assert_eq!((first.uuid.as_str(), first.name.as_str()), ("GPU-0", "Stand-in"));
     assert_eq!((first.memory_total, first.memory_reserved), (Some(24e9), Some(0.5e9)));
     assert_eq!(first.memory_free.unwrap(), 23.5e9 - first.memory_used.unwrap());
@@ -171,7 +171,8 @@ fn a_device_that_disappears_ends_and_the_others_go_on() {
     assert!(lost.lost_why.as_ref().unwrap().contains("fell off the bus"), "{lost:?}");
     assert!(lost.rows > 0 && lost.rows < other.rows && other.lost_at_s.is_none(), "{manifest:?}");
     assert!(of(&samples, 0).iter().all(|sample| sample.t_ns < 600_000_000));
-    assert!(of(&samples, 1).last().unwrap().t_ns > 600_000_000);
+    let last_ns = |device| of(&samples, device).last().unwrap().t_ns;
+    assert!(last_ns(1) > last_ns(0) + 100_000_000, "{manifest:?}");
 }
 
 #[test]
@@ -232,7 +233,7 @@ memory_used = 3e9
         (vec![Selector::Uuid("MIG-b".to_owned()), Selector::Index(0)], vec!["GPU-1", "MIG-b"]),
     ] {
         options.devices = asked;
-        let (manifest, _) = machine.record_with(&options);
+        let (manifest, _) = recorded(&options);
         assert_eq!(manifest.devices.iter().map(|d| d.uuid.as_str()).collect::<Vec<_>>(), devices);
     }
     options.devices = vec![Selector::Index(7)];
@@ -278,7 +279,7 @@ fn nothing_is_overwritten_unasked() {
     // Requests of an earlier recording would be taken for those of this one.
     std::fs::write(options.out.join("requests.parquet"), "").unwrap();
     options.overwrite = true;
-    machine.record_with(&options);
+    recorded(&options);
     assert!(!options.out.join("requests.parquet").exists());
 }
 

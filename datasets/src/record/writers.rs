@@ -84,12 +84,15 @@ impl Writers {
         self.processes.finish()?;
         if let Some(requests) = self.requests {
             requests.finish()?;
-        } else if let Err(cause) = std::fs::remove_file(self.folder.join(REQUESTS)) {
-            if cause.kind() != std::io::ErrorKind::NotFound {
-                return Err(FileError::Io { path: self.folder.join(REQUESTS), cause }.into());
-            }
+            return Ok(());
         }
-        Ok(())
+        let path = self.folder.join(REQUESTS);
+        match std::fs::remove_file(&path) {
+            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+                Err(FileError::Io { path, cause }.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn write_samples(&mut self) -> Result<(), TableError> {
@@ -117,7 +120,7 @@ impl Writers {
 
 /// One row for each process, device and moment.
 fn processes_table(found: &[Processes]) -> Table {
-    let rows = || found.iter().flat_map(|found| found.processes.iter().map(move |process| (found, process)));
+    let rows = || found.iter().flat_map(|found| found.list.iter().map(move |process| (found, process)));
     let whole = |of: fn(&Processes) -> u64| Values::U64(rows().map(|(found, _)| of(found)).collect());
     Table {
         columns: vec![

@@ -77,8 +77,8 @@ pub(crate) struct Exchange {
     gaps_s: Option<(f64, f64, f64)>,
     tokens_in: Option<u64>,
     tokens_out: u64,
-    /// Whether the endpoint counted the tokens, and not we the pieces of the stream.
-    usage: bool,
+    /// Who counted them: the endpoint (`usage`), or we the pieces of the stream (`chunks`); nobody, where none came.
+    tokens_from: &'static str,
     http: Option<u16>,
     error: String,
 }
@@ -220,7 +220,11 @@ impl Exchange {
             gaps_s: answer.gaps_s(),
             tokens_in: answer.usage.map(|(tokens_in, _)| tokens_in),
             tokens_out: answer.usage.map_or(answer.chunks, |(_, tokens_out)| tokens_out),
-            usage: answer.usage.is_some(),
+            tokens_from: match answer {
+                Answer { usage: Some(_), .. } => "usage",
+                Answer { chunks: 0, .. } => "",
+                Answer { .. } => "chunks",
+            },
             http,
             error,
         }
@@ -249,7 +253,7 @@ impl Exchange {
                 column("gap_max_s", "s", maybe(|row| row.gaps_s.map(|gaps| gaps.2))),
                 column("tokens_in", "", maybe(|row| row.tokens_in.map(|tokens| tokens as f64))),
                 column("tokens_out", "", whole(|row| row.tokens_out)),
-                column("tokens_from", "", text(|row| if row.usage { "usage" } else { "chunks" })),
+                column("tokens_from", "", text(|row| row.tokens_from)),
                 column("status", "", text(|row| row.status.word())),
                 column("http_status", "", maybe(|row| row.http.map(f64::from))),
                 column("error", "", text(|row| &row.error)),

@@ -44,7 +44,7 @@ pub(crate) struct RecordArgs {
     /// Replace the files of an earlier recording there.
     #[arg(long)]
     force: bool,
-    /// Send requests to an endpoint that speaks OpenAI's interface, such as http://localhost:8000/v1.
+    /// Send requests to an endpoint that speaks OpenAI's interface, by its http address up to /v1.
     #[arg(long, value_name = "URL", requires = "model")]
     load: Option<String>,
     /// Model to ask for.
@@ -65,7 +65,7 @@ pub(crate) struct RecordArgs {
     /// Longest time for one request.
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = duration, requires = "load")]
     timeout: Duration,
-    /// Have answers go on to the length asked for (vLLM and SGLang know it, others may refuse).
+    /// Have answers go on to the length asked for (vLLM knows it, others may refuse).
     #[arg(long, requires = "load")]
     ignore_eos: bool,
     /// Environment variable that holds the endpoint's key.
@@ -265,7 +265,7 @@ mod tests {
     fn the_bar_stays_within_its_width() {
         for elapsed_s in [0.0, 5.0, 60.0, 70.0] {
             let progress = Progress { elapsed_s, ..Progress::default() };
-            let line = line(&progress, Some(Duration::from_secs(60)));
+            let line = line(&progress, Some(Duration::from_mins(1)));
             assert_eq!(line.chars().filter(|char| "█░".contains(*char)).count(), 24, "{line}");
         }
     }
