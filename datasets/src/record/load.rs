@@ -123,6 +123,19 @@ pub(super) struct Step {
     pub(super) tokens_out: u32,
 }
 
+/// Tells that the load is through, also when a thread of it fell: the recording would wait for ever.
+struct End<'e> {
+    events: &'e Sender<Event>,
+    broken_off: Option<String>,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        // A recording that is over listens no more.
+        let _ = self.events.send(Event::LoadDone(self.broken_off.take()));
+    }
+}
+
 impl Load {
     /// Checks the lists and numbers.
     ///
@@ -172,6 +185,7 @@ impl Load {
     /// Climbs the ladder.
     pub(super) fn run(&self, clock: Clock, halt: &AtomicBool, events: &Sender<Event>) {
         let agent = self.agent();
+        let mut end = End { events, broken_off: Some("a request failed in a way not foreseen".to_owned()) };
         let mut broken_off = None;
         for step in self.ladder() {
             if halt.load(Ordering::Relaxed) || broken_off.is_some() {
@@ -204,7 +218,7 @@ impl Load {
                 }
             });
         }
-        let _ = events.send(Event::LoadDone(broken_off));
+        end.broken_off = broken_off;
     }
 
     fn agent(&self) -> ureq::Agent {

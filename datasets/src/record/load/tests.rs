@@ -237,6 +237,33 @@ fn endpoints_that_misbehave_are_recorded_as_what_they_are() {
 }
 
 #[test]
+fn bytes_that_are_no_http_end_the_request_and_nothing_else() {
+    for (n, raw) in [
+        "\0\u{1}\u{fffd}",
+        "HTTP/1.1 99999 x\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nZZZ\r\n",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n\u{1}\u{2}",
+        "HTTP/1.1 302 Found\r\nlocation: ://\r\n\r\n",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (url, _requests) = server(Way::Raw(raw));
+        let folder = Folder::new(&format!("load-no-http-{n}"));
+        let load = Load { per_step: 1, timeout: Duration::from_millis(700), ..load(&url) };
+        let options = options(&folder, load);
+        let manifest = record(&options, &AtomicBool::new(false), &mut |_| ()).unwrap();
+        assert_eq!((manifest.ended, manifest.load.unwrap().broken_off), (Ended::Load, None), "case {n}");
+        let status = &texts(&options.out, "status")[0];
+        assert!(["rubbish", "broken", "timeout", "http"].contains(&status.as_str()), "case {n}: {status}");
+    }
+}
+
+#[test]
 fn nobody_at_the_address_is_a_refusal() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let folder = Folder::new("load-nobody");
