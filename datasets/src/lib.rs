@@ -5,6 +5,7 @@
 //! | [`trace`] | reads recorded workloads: CSV, Parquet and JSON lines |
 //! | [`bundled`] | the files that are built into the command |
 //! | [`fit`] | fits engines to what was measured, with the error on what the fit did not see |
+//! | [`record`] | the recorder: GPUs, and the requests of a load, while they work |
 //! | [`recording`] | GPU telemetry, in the one form that recorders, imports and fits share |
 //! | [`frames`] | writes tables of results as Parquet |
 //! | [`files`] | writes files whole or not at all |
@@ -16,6 +17,7 @@ pub mod bundled;
 pub mod files;
 pub mod fit;
 pub mod frames;
+pub mod record;
 pub mod recording;
 pub mod trace;
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::commands::calibrate::Calibrate;
 use crate::failure::Failure;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay_datasets::{Columns, TimeUnit, bundled};
@@ -47,6 +48,9 @@ pub(crate) enum Command {
                             --time-unit ms --tokens-in prompt --tokens-out completion"
     )]
     Trace(TraceArguments),
+    /// Get a calibration from what a machine shows: record it.
+    #[command(subcommand)]
+    Calibrate(Calibrate),
     /// Tell one request's story: where it was, what each policy decided and why, how it ended.
     #[command(
         after_help = "Examples:\n  forebay run shop-peak-mini --trace-requests 100 --out out/peak\n  forebay explain \

@@ -1,5 +1,6 @@
 //! Why a command ends with something else than 0.
 
+use forebay_datasets::record::RecorderError;
 use forebay_model::document::Problem;
 use forebay_workbench::ablate::AblateError;
 use forebay_workbench::inputs::OpenError;
@@ -99,6 +100,12 @@ impl From<RecordError> for Failure {
             RecordError::Tune(error) => error.into(),
             other => Self::Other(other.into()),
         }
+    }
+}
+
+impl From<RecorderError> for Failure {
+    fn from(error: RecorderError) -> Self {
+        if error.is_input() { Self::Input(error.to_string()) } else { Self::Other(error.into()) }
     }
 }
 

@@ -61,3 +61,29 @@ impl Drop for Counter {
         }
     }
 }
+
+/// A line on standard error that is written over and over, if that is a terminal.
+pub(crate) struct Bar {
+    shown: bool,
+}
+
+impl Bar {
+    pub(crate) fn new(quiet: bool) -> Self {
+        Self { shown: !quiet && stderr().is_terminal() }
+    }
+
+    /// Shows a line instead of the last one.
+    pub(crate) fn show(&mut self, line: &str) {
+        if self.shown {
+            let _ = write!(stderr().lock(), "\r\x1b[K{line}");
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = write!(stderr().lock(), "\r\x1b[K");
+        }
+    }
+}
