@@ -6,17 +6,29 @@
 //! | [`mod@replay`] | the same requests through the `batching` engine, and by how much it is off |
 //! | [`iteration`] | iteration cost of the `batching` engine, from latencies alone |
 //! | [`slots`] | time per token against batch size, for the `slots` engine |
+//! | [`curve`] | a quantity at measured points, straight lines between them |
+//! | [`batches`] | time per token and power against batch size, as curves |
+//! | [`phases`] | prefill and decode against prompt length and batch size |
+//! | [`robust`] | linear regression that outliers do not move, with standard errors |
+//! | [`tables`] | rows of published tables |
 //! | [`calibration`] | the files that hold the results |
 //! | [`solver`] | the minimiser behind the first |
 //!
-//! Nothing here reads files or needs polars: callers hand in text or plain rows.
+//! Nothing here reads files: callers hand in text, columns or plain rows.
 
+pub mod batches;
 pub mod calibration;
+#[cfg(test)]
+mod coverage;
+pub mod curve;
 pub mod iteration;
 pub mod observed;
+pub mod phases;
 pub mod replay;
+pub mod robust;
 pub mod slots;
 pub mod solver;
+pub mod tables;
 
 pub use calibration::{BatchingCalibration, Calibration, SlotsCalibration, Source};
 pub use iteration::{FitError, IterationFit, fit_batching};

@@ -5,6 +5,7 @@
 //! | [`trace`] | reads recorded workloads: CSV, Parquet and JSON lines |
 //! | [`bundled`] | the files that are built into the command |
 //! | [`fit`] | fits engines to what was measured, with the error on what the fit did not see |
+//! | [`columns`] | named columns out of a user's CSV, JSON lines or Parquet |
 //! | [`recording`] | GPU telemetry, in the one form that recorders, imports and fits share |
 //! | [`frames`] | writes tables of results as Parquet |
 //! | [`files`] | writes files whole or not at all |
@@ -13,6 +14,7 @@
 //! crates beside it build without polars.
 
 pub mod bundled;
+pub mod columns;
 pub mod files;
 pub mod fit;
 pub mod frames;

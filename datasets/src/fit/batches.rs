@@ -1,0 +1,145 @@
+//! Time per token and power against batch size: curves over every second batch size of a line, judged on
+//! the others. A line is what was measured of one model on one kind of hardware.
+
+use super::curve::{Axis, Curve, Shape};
+use super::robust::median;
+use super::slots::{BatchRow, groups};
+
+/// Fewest rows of a line: two points for the curve, one to judge it.
+const ROWS_MIN: usize = 3;
+
+/// What is fitted against the batch size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// [`BatchRow::itl_median_s`].
+    TokenTime,
+    /// [`BatchRow::power_w`].
+    Power,
+}
+
+impl Quantity {
+    /// Of a row; `None` where it was not recorded.
+    pub fn of(self, row: &BatchRow) -> Option<f64> {
+        match self {
+            Self::TokenTime => Some(row.itl_median_s),
+            Self::Power => row.power_w,
+        }
+    }
+
+    fn form(self) -> (Axis, Shape) {
+        match self {
+            Self::TokenTime => (Axis::Linear, Shape::Rising),
+            Self::Power => (Axis::Log, Shape::Free),
+        }
+    }
+}
+
+/// The curve of one line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchFit {
+    /// A row of the line, for its names.
+    pub of: BatchRow,
+    /// The curve over the fitted half.
+    pub curve: Curve,
+    /// Smallest and largest batch measured, both halves.
+    pub range: [f64; 2],
+    /// Rows fitted, and rows that judged.
+    pub rows: [usize; 2],
+    /// Median absolute error, percent, of the fitted rows each left out in turn; absent with fewer than
+    /// three.
+    pub left_out: Option<f64>,
+    /// Absolute errors on the other rows, percent, by rising batch.
+    pub held_out: Vec<f64>,
+}
+
+impl BatchFit {
+    /// Median absolute error on the held-out rows, percent.
+    pub fn held_out_median(&self) -> f64 {
+        median(self.held_out.clone())
+    }
+
+    /// The largest.
+    pub fn held_out_worst(&self) -> f64 {
+        self.held_out.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// Fits every line of at least three rows, in the order in which they first appear: the first, third, …
+/// batch size is fitted, the second, fourth, … judges.
+pub fn fit_batches(rows: &[BatchRow], quantity: Quantity) -> Vec<BatchFit> {
+    groups(rows).iter().filter_map(|line| fit_line(line, quantity)).collect()
+}
+
+fn fit_line(line: &[&BatchRow], quantity: Quantity) -> Option<BatchFit> {
+    let mut points: Vec<(f64, f64)> =
+        line.iter().filter_map(|row| Some((row.batch, quantity.of(row)?))).collect();
+    if points.len() < ROWS_MIN {
+        return None;
+    }
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let fitted: Vec<_> = points.iter().copied().step_by(2).collect();
+    let others: Vec<_> = points.iter().copied().skip(1).step_by(2).collect();
+    let (along, shape) = quantity.form();
+    let curve = Curve::fit(&fitted, along, shape)?;
+    let held_out = others.iter().map(|&(x, y)| 100.0 * (curve.at(x) / y - 1.0).abs()).collect();
+    Some(BatchFit {
+        of: line[0].clone(),
+        range: [points[0].0, points[points.len() - 1].0],
+        rows: [fitted.len(), others.len()],
+        left_out: Curve::left_out(&fitted, along, shape),
+        held_out,
+        curve,
+    })
+}
+
+/// Median over all held-out rows of some lines, percent, and how many rows those are.
+pub fn overall<'a>(fits: impl IntoIterator<Item = &'a BatchFit>) -> (f64, usize) {
+    let errors: Vec<f64> = fits.into_iter().flat_map(|fit| fit.held_out.iter().copied()).collect();
+    let rows = errors.len();
+    (median(errors), rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::slots::read_batch_rows;
+    use super::*;
+
+    fn table() -> Vec<BatchRow> {
+        read_batch_rows(include_str!("../../measured/ml-energy/llm_configs.csv")).unwrap()
+    }
+
+    #[test]
+    fn time_per_token_is_met_within_five_percent() {
+        let fits = fit_batches(&table(), Quantity::TokenTime);
+        let (all, rows) = overall(&fits);
+        assert!(rows >= 360 && all <= 5.0, "{all} % over {rows} rows");
+        let left_out: Vec<f64> = fits.iter().filter_map(|fit| fit.left_out).collect();
+        println!("time per token: {all:.2} % over {rows}, left out {:.2} %", median(left_out));
+        for gpu in ["H100", "B200"] {
+            let (median, rows) = overall(fits.iter().filter(|fit| fit.of.gpu == gpu));
+            println!("{gpu}: {median:.2} % over {rows}");
+        }
+    }
+
+    #[test]
+    fn power_is_met_within_three_percent() {
+        let fits = fit_batches(&table(), Quantity::Power);
+        let (all, rows) = overall(&fits);
+        assert!(rows >= 360 && all <= 3.0, "{all} % over {rows} rows");
+        for gpu in ["H100", "B200"] {
+            let (median, rows) = overall(fits.iter().filter(|fit| fit.of.gpu == gpu));
+            println!("{gpu}: power {median:.2} % over {rows}");
+        }
+    }
+
+    /// A tenth of the fitted rows made five times as long: the others are still met.
+    #[test]
+    fn outliers_in_the_fitted_half_do_not_spoil_it() {
+        let clean = overall(&fit_batches(&table(), Quantity::TokenTime)).0;
+        let mut rows = table();
+        rows.iter_mut().step_by(10).for_each(|row| row.itl_median_s *= 5.0);
+        let fits = fit_batches(&rows, Quantity::TokenTime);
+        let spoilt = overall(&fits).0;
+        assert!(spoilt < clean + 3.0, "{spoilt} % after {clean} %");
+    }
+}
