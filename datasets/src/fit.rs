@@ -9,6 +9,11 @@
 //! | [`curve`] | a quantity at measured points, straight lines between them |
 //! | [`batches`] | time per token and power against batch size, as curves |
 //! | [`phases`] | prefill and decode against prompt length and batch size |
+//! | [`families`] | laws of service times and lengths, by maximum likelihood |
+//! | [`rerank`] | batch time against documents |
+//! | [`vram`] | what fills a device's memory, and its allocator |
+//! | [`load`] | the load of a day, and who makes it |
+//! | [`bundle`] | the bundled calibrations, made from the measured tables |
 //! | [`robust`] | linear regression that outliers do not move, with standard errors |
 //! | [`tables`] | rows of published tables |
 //! | [`calibration`] | the files that hold the results |
@@ -17,18 +22,23 @@
 //! Nothing here reads files: callers hand in text, columns or plain rows.
 
 pub mod batches;
+pub mod bundle;
 pub mod calibration;
 #[cfg(test)]
 mod coverage;
 pub mod curve;
+pub mod families;
 pub mod iteration;
+pub mod load;
 pub mod observed;
 pub mod phases;
 pub mod replay;
+pub mod rerank;
 pub mod robust;
 pub mod slots;
 pub mod solver;
 pub mod tables;
+pub mod vram;
 
 pub use calibration::{BatchingCalibration, Calibration, SlotsCalibration, Source};
 pub use iteration::{FitError, IterationFit, fit_batching};

@@ -1,6 +1,8 @@
 //! Calibration files: fitted numbers with the measurements they come from, their errors, and the range in
 //! which they were measured.
 
+mod kinds;
+
 use forebay_model::llm::batching::BatchingConfig;
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +10,11 @@ use super::iteration::IterationFit;
 use super::observed::ObservedRequest;
 use super::replay::LatencyErrors;
 use super::slots::SlotsFit;
+pub use kinds::{
+    Clients, CurveCalibration, Decode, DeviceFacts, DevicesCalibration, Evidence, Law, LengthsCalibration,
+    LoadCalibration, PhaseRange, PhasesCalibration, Prefill, RerankCalibration, ServiceCalibration,
+    VramCalibration, sha256,
+};
 
 /// A calibration file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +24,24 @@ pub enum Calibration {
     Batching(Box<BatchingCalibration>),
     /// Of the `slots` engine.
     Slots(Box<SlotsCalibration>),
+    /// Time per token against batch size, s.
+    Decode(Box<CurveCalibration>),
+    /// Power against batch size or load, W.
+    Power(Box<CurveCalibration>),
+    /// Prefill and decode of one batch at a time.
+    Phases(Box<PhasesCalibration>),
+    /// A service time.
+    Service(Box<ServiceCalibration>),
+    /// Lengths of texts.
+    Lengths(Box<LengthsCalibration>),
+    /// Rerank time against documents.
+    Rerank(Box<RerankCalibration>),
+    /// What fills a device's memory.
+    Vram(Box<VramCalibration>),
+    /// The load of a day.
+    Load(Box<LoadCalibration>),
+    /// Facts of devices.
+    Devices(Box<DevicesCalibration>),
 }
 
 /// Where a calibration's measurements come from.
@@ -126,7 +151,40 @@ impl Calibration {
     pub fn engine(&self) -> Option<&BatchingConfig> {
         match self {
             Self::Batching(calibration) => Some(&calibration.engine),
-            Self::Slots(_) => None,
+            _ => None,
+        }
+    }
+
+    /// What it is of, as its file's `kind` says.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Batching(_) => "batching",
+            Self::Slots(_) => "slots",
+            Self::Decode(_) => "decode",
+            Self::Power(_) => "power",
+            Self::Phases(_) => "phases",
+            Self::Service(_) => "service",
+            Self::Lengths(_) => "lengths",
+            Self::Rerank(_) => "rerank",
+            Self::Vram(_) => "vram",
+            Self::Load(_) => "load",
+            Self::Devices(_) => "devices",
+        }
+    }
+
+    /// Where its measurements come from.
+    pub fn source(&self) -> &Source {
+        match self {
+            Self::Batching(of) => &of.source,
+            Self::Slots(of) => &of.source,
+            Self::Decode(of) | Self::Power(of) => &of.source,
+            Self::Phases(of) => &of.source,
+            Self::Service(of) => &of.source,
+            Self::Lengths(of) => &of.source,
+            Self::Rerank(of) => &of.source,
+            Self::Vram(of) => &of.source,
+            Self::Load(of) => &of.source,
+            Self::Devices(of) => &of.source,
         }
     }
 }

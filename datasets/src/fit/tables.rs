@@ -1,5 +1,7 @@
 //! Published tables, row by row: what the fits of a table take in.
 
+use std::collections::BTreeMap;
+
 use super::phases::PhaseRow;
 use crate::columns::{Columns, ColumnsError, Kind};
 
@@ -84,4 +86,62 @@ pub fn phase_rows_of(table: &Columns) -> Result<Vec<PhaseRow>, ColumnsError> {
             total_s: totals[row].map(|total| total * unit_s),
         })
         .collect())
+}
+
+/// Lengths by what they are the length of: those of the first part, and those of the second.
+pub type Lengths = BTreeMap<String, [Vec<f64>; 2]>;
+
+/// Counted lengths from CSV with the columns `part, length_of, value, count`. The part that comes first is
+/// the first; all others are the second.
+///
+/// # Errors
+/// A missing column, or a cell that is no number.
+pub fn length_rows(text: &str) -> Result<Lengths, ColumnsError> {
+    let wanted = [
+        ("part", Kind::Text),
+        ("length_of", Kind::Text),
+        ("value", Kind::Number),
+        ("count", Kind::Number),
+    ];
+    let table = Columns::of_csv(text, &wanted)?;
+    let (parts, names) = (table.texts("part")?, table.texts("length_of")?);
+    let (values, counts) = (table.numbers("value")?, table.numbers("count")?);
+    let mut lengths = Lengths::new();
+    for row in 0..parts.len() {
+        let part = usize::from(parts[row] != parts[0]);
+        let of = lengths.entry(names[row].clone()).or_default();
+        of[part].extend(std::iter::repeat_n(values[row], counts[row] as usize));
+    }
+    Ok(lengths)
+}
+
+/// Pairs of numbers by name.
+pub type Pairs = BTreeMap<String, Vec<(f64, f64)>>;
+
+/// Rates over time by model, `(s, 1/s)`, from CSV with the columns `model, t_s, requests_per_s`.
+///
+/// # Errors
+/// A missing column, or a cell that is no number.
+pub fn rate_rows(text: &str) -> Result<Pairs, ColumnsError> {
+    pairs(text, ["model", "t_s", "requests_per_s"])
+}
+
+/// Clients by model, `(mean rate, variation of gaps)`, from CSV with the columns `model, mean_rate_rps,
+/// rate_weighted_cv`.
+///
+/// # Errors
+/// A missing column, or a cell that is no number.
+pub fn client_rows(text: &str) -> Result<Pairs, ColumnsError> {
+    pairs(text, ["model", "mean_rate_rps", "rate_weighted_cv"])
+}
+
+fn pairs(text: &str, [name, first, second]: [&str; 3]) -> Result<Pairs, ColumnsError> {
+    let table =
+        Columns::of_csv(text, &[(name, Kind::Text), (first, Kind::Number), (second, Kind::Number)])?;
+    let mut pairs = Pairs::new();
+    let numbers = table.numbers(first)?.into_iter().zip(table.numbers(second)?);
+    for (name, pair) in table.texts(name)?.iter().zip(numbers) {
+        pairs.entry(name.clone()).or_default().push(pair);
+    }
+    Ok(pairs)
 }

@@ -171,7 +171,7 @@ fn engine_calibration(name: &str) -> Result<BatchingConfig, String> {
     };
     let calibration = Calibration::parse(text)
         .map_err(|error| format!("a calibration that can be read: {}", error.message()))?;
-    let other = || "a calibration of a batching engine: this one is of slots".to_owned();
+    let other = || format!("a calibration of kind `batching`: this one is of kind `{}`", calibration.kind());
     calibration.engine().cloned().ok_or_else(other)
 }
 
