@@ -240,10 +240,11 @@ impl Columns {
     /// # Errors
     /// It is missing.
     pub fn maybe_numbers(&self, name: &str) -> Result<&[Option<f64>], ColumnsError> {
-        match self.columns.iter().find(|(there, _)| there == name) {
-            Some((_, Column::Numbers(numbers))) => Ok(numbers),
-            _ => Err(self.missing(name)),
-        }
+        let numbers = self.columns.iter().filter(|(there, _)| there == name).find_map(|(_, column)| match column {
+            Column::Numbers(numbers) => Some(numbers.as_slice()),
+            Column::Texts(_) => None,
+        });
+        numbers.ok_or_else(|| self.missing(name))
     }
 
     /// A column of text.
@@ -251,10 +252,38 @@ impl Columns {
     /// # Errors
     /// It is missing.
     pub fn texts(&self, name: &str) -> Result<&[String], ColumnsError> {
-        match self.columns.iter().find(|(there, _)| there == name) {
-            Some((_, Column::Texts(texts))) => Ok(texts),
-            _ => Err(self.missing(name)),
+        let texts = self.columns.iter().filter(|(there, _)| there == name).find_map(|(_, column)| match column {
+            Column::Texts(texts) => Some(texts.as_slice()),
+            Column::Numbers(_) => None,
+        });
+        texts.ok_or_else(|| self.missing(name))
+    }
+
+    /// Keeps the rows whose text columns hold the given values. A column may be wanted as text beside being
+    /// wanted as numbers.
+    ///
+    /// # Errors
+    /// A column is missing, or no row is left.
+    pub fn keep(&mut self, only: &[(String, String)]) -> Result<(), ColumnsError> {
+        let mut kept = vec![true; self.rows];
+        for (name, value) in only {
+            let texts = self.texts(name)?;
+            kept.iter_mut().zip(texts).for_each(|(kept, text)| *kept &= text == value);
         }
+        for (_, column) in &mut self.columns {
+            let mut row = kept.iter().copied();
+            let mut next = || row.next().unwrap_or(false);
+            match column {
+                Column::Numbers(numbers) => numbers.retain(|_| next()),
+                Column::Texts(texts) => texts.retain(|_| next()),
+            }
+        }
+        // Lines can no longer be told from rows once some are gone; errors then name rows.
+        if kept.iter().any(|kept| !kept) {
+            self.first_line = 1;
+        }
+        self.rows = kept.iter().filter(|kept| **kept).count();
+        if self.rows == 0 { Err(ColumnsError::Empty) } else { Ok(()) }
     }
 
     /// The error of a number that its column does not allow.
@@ -367,6 +396,17 @@ mod tests {
         };
         write_parquet(&parquet, &table, false).unwrap();
         expect(&Columns::read(&parquet, &WANTED).unwrap().0);
+    }
+
+    #[test]
+    fn rows_are_kept_by_their_text() {
+        let wanted = [("a", Kind::Number), ("a", Kind::Text), ("b", Kind::Text)];
+        let mut columns = Columns::of_csv("a,b\n1,x\n2,y\n3,x\n", &wanted).unwrap();
+        columns.keep(&[("b".to_owned(), "x".to_owned())]).unwrap();
+        assert_eq!((columns.rows(), columns.numbers("a").unwrap()), (2, vec![1.0, 3.0]));
+        columns.keep(&[("a".to_owned(), "3".to_owned())]).unwrap();
+        assert_eq!(columns.numbers("a").unwrap(), [3.0]);
+        assert!(columns.keep(&[("b".to_owned(), "z".to_owned())]).is_err());
     }
 
     #[test]

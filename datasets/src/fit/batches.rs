@@ -1,5 +1,7 @@
-//! Time per token and power against batch size: curves over every second batch size of a line, judged on
+//! Time per token and power against batch size or load: curves over every second point of a line, judged on
 //! the others. A line is what was measured of one model on one kind of hardware.
+
+use std::collections::BTreeMap;
 
 use super::curve::{Axis, Curve, Shape};
 use super::robust::median;
@@ -36,9 +38,9 @@ impl Quantity {
 
 /// The curve of one line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BatchFit {
-    /// A row of the line, for its names.
-    pub of: BatchRow,
+pub struct CurveFit {
+    /// What tells the line from others, by name.
+    pub of: BTreeMap<String, String>,
     /// The curve over the fitted half.
     pub curve: Curve,
     /// Smallest and largest batch measured, both halves.
@@ -51,7 +53,7 @@ pub struct BatchFit {
     pub held_out: Vec<f64>,
 }
 
-impl BatchFit {
+impl CurveFit {
     /// Median absolute error on the held-out rows, percent.
     pub fn held_out_median(&self) -> f64 {
         median(self.held_out.clone())
@@ -65,13 +67,32 @@ impl BatchFit {
 
 /// Fits every line of at least three rows, in the order in which they first appear: the first, third, …
 /// batch size is fitted, the second, fourth, … judges.
-pub fn fit_batches(rows: &[BatchRow], quantity: Quantity) -> Vec<BatchFit> {
-    groups(rows).iter().filter_map(|line| fit_line(line, quantity)).collect()
+pub fn fit_batches(rows: &[BatchRow], quantity: Quantity) -> Vec<CurveFit> {
+    let lines = groups(rows);
+    let fits = lines.iter().filter_map(|line| {
+        let points = line.iter().filter_map(|row| Some((row.batch, quantity.of(row)?))).collect();
+        Some(CurveFit { of: names(line[0]), ..fit_points(points, quantity)? })
+    });
+    fits.collect()
 }
 
-fn fit_line(line: &[&BatchRow], quantity: Quantity) -> Option<BatchFit> {
-    let mut points: Vec<(f64, f64)> =
-        line.iter().filter_map(|row| Some((row.batch, quantity.of(row)?))).collect();
+fn names(row: &BatchRow) -> BTreeMap<String, String> {
+    let [tensor, expert, data] = row.split;
+    [
+        ("model", row.model.clone()),
+        ("task", row.task.clone()),
+        ("gpu", row.gpu.clone()),
+        ("gpus", row.gpus.to_string()),
+        ("precision", row.precision.clone()),
+        ("split", format!("tensor {tensor}, expert {expert}, data {data}")),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
+}
+
+/// Fits one line of points, in any order; `None` with fewer than three.
+pub fn fit_points(mut points: Vec<(f64, f64)>, quantity: Quantity) -> Option<CurveFit> {
     if points.len() < ROWS_MIN {
         return None;
     }
@@ -81,8 +102,8 @@ fn fit_line(line: &[&BatchRow], quantity: Quantity) -> Option<BatchFit> {
     let (along, shape) = quantity.form();
     let curve = Curve::fit(&fitted, along, shape)?;
     let held_out = others.iter().map(|&(x, y)| 100.0 * (curve.at(x) / y - 1.0).abs()).collect();
-    Some(BatchFit {
-        of: line[0].clone(),
+    Some(CurveFit {
+        of: BTreeMap::new(),
         range: [points[0].0, points[points.len() - 1].0],
         rows: [fitted.len(), others.len()],
         left_out: Curve::left_out(&fitted, along, shape),
@@ -92,7 +113,7 @@ fn fit_line(line: &[&BatchRow], quantity: Quantity) -> Option<BatchFit> {
 }
 
 /// Median over all held-out rows of some lines, percent, and how many rows those are.
-pub fn overall<'a>(fits: impl IntoIterator<Item = &'a BatchFit>) -> (f64, usize) {
+pub fn overall<'a>(fits: impl IntoIterator<Item = &'a CurveFit>) -> (f64, usize) {
     let errors: Vec<f64> = fits.into_iter().flat_map(|fit| fit.held_out.iter().copied()).collect();
     let rows = errors.len();
     (median(errors), rows)
@@ -115,7 +136,7 @@ mod tests {
         let left_out: Vec<f64> = fits.iter().flat_map(|fit| fit.left_out.iter().copied()).collect();
         println!("time per token: {all:.2} % over {rows}, left out {:.2} %", median(left_out));
         for gpu in ["H100", "B200"] {
-            let (median, rows) = overall(fits.iter().filter(|fit| fit.of.gpu == gpu));
+            let (median, rows) = overall(fits.iter().filter(|fit| fit.of["gpu"] == gpu));
             println!("{gpu}: {median:.2} % over {rows}");
         }
     }
@@ -126,7 +147,7 @@ mod tests {
         let (all, rows) = overall(&fits);
         assert!(rows >= 360 && all <= 3.0, "{all} % over {rows} rows");
         for gpu in ["H100", "B200"] {
-            let (median, rows) = overall(fits.iter().filter(|fit| fit.of.gpu == gpu));
+            let (median, rows) = overall(fits.iter().filter(|fit| fit.of["gpu"] == gpu));
             println!("{gpu}: power {median:.2} % over {rows}");
         }
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use forebay_model::scenario::Source as Arrivals;
 
-use super::batches::{BatchFit, Quantity, fit_batches};
+use super::batches::{CurveFit, Quantity, fit_batches};
 use super::calibration::{
     Calibration, Clients, CurveCalibration, DevicesCalibration, Evidence, Law, LengthsCalibration,
     LoadCalibration, PhasesCalibration, Source, sha256,
@@ -104,10 +104,9 @@ fn batches(read: Read<'_>) -> Result<Vec<Bundled>, String> {
         let fits = fit_batches(&rows, quantity);
         for (name, model, task, gpus) in MODELS {
             for (gpu, gpus) in GPUS.iter().zip(gpus) {
-                let is_it = |fit: &&BatchFit| {
-                    let of = &fit.of;
-                    of.model == model && of.task == task && of.gpu == *gpu && of.gpus == gpus
-                };
+                let wanted = [("model", model), ("task", task), ("gpu", gpu), ("gpus", &gpus.to_string())];
+                let is_it =
+                    |fit: &&CurveFit| wanted.iter().all(|(name, value)| fit.of[*name] == **value);
                 let fit = fits.iter().find(is_it).ok_or_else(|| format!("{model} on {gpu}: no such line"))?;
                 all.push(batch_calibration((name, gpu), (quantity, kind, unit), &hash, fit));
             }
@@ -120,10 +119,10 @@ fn batch_calibration(
     (name, gpu): (&str, &str),
     (quantity, kind, unit): (Quantity, &str, &str),
     hash: &str,
-    fit: &BatchFit,
+    fit: &CurveFit,
 ) -> Bundled {
     let source = source("ML.ENERGY Benchmark v3: measured vLLM configurations", "Apache-2.0");
-    let curve = CurveCalibration::of_batches(source, hash, unit, fit);
+    let curve = CurveCalibration::new(source, hash, [unit, "sequences in the batch"], fit);
     let (what, calibration) = match quantity {
         Quantity::TokenTime => {
             ("Median time between two tokens of an answer, s", Calibration::Decode(Box::new(curve)))
@@ -133,7 +132,7 @@ fn batch_calibration(
     Bundled {
         name: format!("{kind}-{name}-{}", gpu.to_ascii_lowercase()),
         head: vec![
-            format!("{what}, of vLLM serving {} on {} {gpu},", fit.of.model, fit.of.gpus),
+            format!("{what}, of vLLM serving {} on {} {gpu},", fit.of["model"], fit.of["gpus"]),
             "against the sequences in its batch. Measured by ML.ENERGY (../measured/ml-energy).".to_owned(),
             "Points are every second batch size measured; the others judge.".to_owned(),
         ],

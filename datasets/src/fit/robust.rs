@@ -14,7 +14,7 @@ const FAR: f64 = 6.0;
 /// … and beyond this share of its scale.
 const FAR_SHARE: f64 = 0.1;
 /// Rounds of reweighting towards the least sum of absolute residuals.
-const ROUNDS: usize = 60;
+const ROUNDS: usize = 40;
 /// Median of absolute deviations to standard deviation, for a normal law.
 const MAD_TO_SIGMA: f64 = 1.4826;
 
@@ -145,7 +145,7 @@ fn least_absolute(rows: &[Vec<f64>], targets: &[f64]) -> Option<Vec<f64>> {
         }
         let next = non_negative(rows, targets, &weights)?;
         let moved = next.iter().zip(&solution).map(|(a, b)| (a - b).abs() / (b.abs() + 1e-30));
-        let still = moved.fold(0.0, f64::max) < 1e-10;
+        let still = moved.fold(0.0, f64::max) < 1e-7;
         solution = next;
         if still {
             break;

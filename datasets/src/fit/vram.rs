@@ -31,6 +31,8 @@ const DELAYS_S: [f64; 10] = [0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0
 const REFINEMENTS: usize = 6;
 /// Rounds in which a caching allocator's peaks and the coefficients are found from each other.
 const ROUNDS: usize = 12;
+/// So many while the delay is searched.
+const SEARCH_ROUNDS: usize = 3;
 /// A fall of the shown memory beyond this many deviations of its noise…
 const FALL_NOISE: f64 = 8.0;
 /// … and this share of its range is memory given back.
@@ -154,10 +156,10 @@ impl<'a> Recording<'a> {
     /// The delay is searched on `search`, the rest is fitted on this recording.
     fn best(&self, search: &Self, allocator: Allocator, load: &Load) -> Option<Tried> {
         if allocator == Allocator::Preallocated {
-            return self.attempt(allocator, load, 0.0);
+            return self.attempt(allocator, load, 0.0, 1);
         }
         let at = |delay_s: f64| {
-            let criterion = search.attempt(allocator, load, delay_s).map(|tried| tried.criterion);
+            let criterion = search.attempt(allocator, load, delay_s, SEARCH_ROUNDS).map(|tried| tried.criterion);
             (criterion.unwrap_or(f64::INFINITY), delay_s)
         };
         let least = |a: (f64, f64), b: (f64, f64)| if b.0 < a.0 { b } else { a };
@@ -167,12 +169,12 @@ impl<'a> Recording<'a> {
             best = [best.1 - step, best.1 + step].map(|delay_s| at(delay_s.max(0.0))).into_iter().fold(best, least);
             step *= 0.5;
         }
-        self.attempt(allocator, load, best.1)
+        self.attempt(allocator, load, best.1, ROUNDS)
     }
 
-    fn attempt(&self, allocator: Allocator, load: &Load, delay_s: f64) -> Option<Tried> {
+    fn attempt(&self, allocator: Allocator, load: &Load, delay_s: f64, rounds: usize) -> Option<Tried> {
         let mut regression = None;
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             let before = regression.as_ref().map(coefficients);
             let next = self.regress(&self.loads(allocator, load, delay_s, before)?)?;
             let moved = before.is_none_or(|before| {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::batches::{BatchFit, Quantity, fit_batches, overall};
+use super::super::batches::{CurveFit, Quantity, fit_batches, overall};
 use super::super::calibration::Calibration;
 use super::super::phases::{self, fit_phases};
 use super::super::slots::read_batch_rows;
@@ -42,7 +42,7 @@ fn tables(out: &mut String, read: Read<'_>) -> Result<(), String> {
         [(Quantity::TokenTime, "time per token", 5), (Quantity::Power, "power", 3)]
     {
         let fits = fit_batches(&rows, quantity);
-        let of_gpu = |gpu: &'static str| fits.iter().filter(move |fit: &&BatchFit| fit.of.gpu == gpu);
+        let of_gpu = |gpu: &'static str| fits.iter().filter(move |fit: &&CurveFit| fit.of["gpu"] == gpu);
         let (all, rows) = overall(&fits);
         let [h100, b200] = ["H100", "B200"].map(|gpu| overall(of_gpu(gpu)).0);
         let _ = writeln!(

@@ -7,7 +7,7 @@ use forebay_model::scenario::{Allocator, Source as Arrivals};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::super::batches::BatchFit;
+use super::super::batches::CurveFit;
 use super::super::curve::Curve;
 use super::super::families::{LawErrors, LawFit};
 use super::super::phases::PhaseFit;
@@ -83,24 +83,16 @@ pub struct CurveCalibration {
 }
 
 impl CurveCalibration {
-    /// From a line of a table of batches.
-    pub fn of_batches(source: Source, sha256: &str, unit: &str, fit: &BatchFit) -> Self {
-        let of = &fit.of;
-        let names = [
-            ("model", of.model.clone()),
-            ("task", of.task.clone()),
-            ("gpu", of.gpu.clone()),
-            ("gpus", of.gpus.to_string()),
-            ("precision", of.precision.clone()),
-        ];
+    /// A fit with its origin; `against` says what the quantity is drawn against.
+    pub fn new(source: Source, sha256: &str, [unit, against]: [&str; 2], fit: &CurveFit) -> Self {
         let left_out = median(fit.left_out.clone());
         let [held_out, worst] = [fit.held_out_median(), fit.held_out_worst()];
         Self {
             source,
-            of: names.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            of: fit.of.clone(),
             unit: unit.to_owned(),
-            against: "sequences in the batch".to_owned(),
-            range: fit.range.map(|batch| significant(batch, 6)),
+            against: against.to_owned(),
+            range: fit.range.map(|end| significant(end, 6)),
             evidence: Evidence::new(sha256, fit.rows, left_out, held_out, worst),
             curve: fit.curve.rounded(5),
         }
