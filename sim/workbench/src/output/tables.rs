@@ -1,5 +1,17 @@
-//! The tables of a run folder: `timeline.parquet`, the service step by step, and `marks.parquet`, what began and
-//! ended meanwhile, on the same clock.
+//! The tables of a run folder: `timeline.parquet`, the service step by step; `marks.parquet`, what began and
+//! ended meanwhile, on the same clock; and `requests.parquet`, if it is asked for: the requests of the first
+//! replication that had their end, with the columns of a request log ([`forebay_datasets::request_log`]) and
+//! more.
+//!
+//! | column of `requests.parquet` | what |
+//! | --- | --- |
+//! | `request` | how many requests were born before it |
+//! | `class` | its class |
+//! | `arrival_s`, `first_token_s`, `last_token_s` | its stamps; the latter two of answers alone |
+//! | `tokens_in`, `tokens_out` | tokens of the question and of a full answer |
+//! | `status` | `ok` of an answer; else how it ended, and why |
+//! | `level` | the level that answered, from `l1`; empty without an answer |
+//! | `end_s` | when it had its end |
 //!
 //! | column of `marks.parquet` | what |
 //! | --- | --- |
@@ -12,7 +24,11 @@
 
 use crate::run::Happened;
 use forebay_datasets::frames::{Table, TableColumn, Values};
+use forebay_datasets::request_log::SERVED;
 use forebay_model::accounts::alerts::{RaisedAlert, Topic};
+use forebay_model::request_log::LoggedRequest;
+use forebay_model::scenario::Loaded;
+use forebay_model::spans::How;
 use forebay_model::timeline::{Mark, Point};
 
 /// The timelines of all replications as one table.
@@ -40,6 +56,48 @@ pub(super) fn timeline(timelines: &[Vec<Point>]) -> Table {
             column("queued", "", counts(|p| p.queued)),
             column("vram", "share", Values::MaybeF64(rows().map(|p| p.vram).collect())),
             column("kv", "share", Values::MaybeF64(rows().map(|p| p.kv).collect())),
+        ],
+    }
+}
+
+/// The log of requests as a table.
+pub(super) fn requests(log: &[LoggedRequest], loaded: &Loaded) -> Table {
+    let classes: Vec<&String> = loaded.scenario.workload.classes.keys().collect();
+    let answered = |logged: &LoggedRequest| logged.outcome.how == How::Answered;
+    let counts = |of: fn(&LoggedRequest) -> u64| Values::U64(log.iter().map(of).collect());
+    let seconds =
+        |of: fn(&LoggedRequest) -> u64| Values::F64(log.iter().map(|r| of(r) as f64 * 1e-9).collect());
+    let of_answers = |of: &dyn Fn(&LoggedRequest) -> Option<u64>| {
+        let value =
+            |logged: &LoggedRequest| of(logged).filter(|_| answered(logged)).map(|ns| ns as f64 * 1e-9);
+        Values::MaybeF64(log.iter().map(value).collect())
+    };
+    let texts = |of: &dyn Fn(&LoggedRequest) -> String| Values::Str(log.iter().map(of).collect());
+    let column = TableColumn::new;
+    Table {
+        columns: vec![
+            column("request", "", counts(|r| r.request)),
+            column(
+                "class",
+                "",
+                texts(&|r| classes.get(usize::from(r.class)).map_or_else(String::new, ToString::to_string)),
+            ),
+            column("arrival_s", "s", seconds(|r| r.born_ns)),
+            column("tokens_in", "", counts(|r| u64::from(r.tokens_in))),
+            column("tokens_out", "", counts(|r| u64::from(r.tokens_out))),
+            column("first_token_s", "s", of_answers(&|r| r.first_token_ns)),
+            column("last_token_s", "s", of_answers(&|r| Some(r.end_ns))),
+            column(
+                "status",
+                "",
+                texts(&|r| if answered(r) { SERVED.to_owned() } else { r.outcome.to_string() }),
+            ),
+            column(
+                "level",
+                "",
+                texts(&|r| r.outcome.level.map_or_else(String::new, |level| level.name().to_owned())),
+            ),
+            column("end_s", "s", seconds(|r| r.end_ns)),
         ],
     }
 }
