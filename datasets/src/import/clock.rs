@@ -80,7 +80,7 @@ pub(super) fn time_of_day(text: &str) -> Option<u64> {
 
 /// Seconds of nanoseconds.
 pub(super) fn seconds(ns: u64) -> f64 {
-    ns as f64 * 1e-9
+    ns as f64 / 1e9
 }
 
 #[cfg(test)]

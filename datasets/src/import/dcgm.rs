@@ -93,7 +93,7 @@ impl Reader {
             }
             return Ok(());
         };
-        let value = point.value * field.quantity.factor(field.unit).unwrap_or(1.0);
+        let value = field.quantity.convert(point.value, field.unit).unwrap_or(f64::NAN);
         if let Some(why) = field.quantity.impossible(value) {
             notes.dropped(&format!("a value of `{name}` {why}"), point.at);
         } else if self.gathering.rows[index].values[field.place].is_nan() {

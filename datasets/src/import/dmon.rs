@@ -171,13 +171,13 @@ impl Reader<'_> {
                 continue;
             };
             let unit = if unit.is_empty() { field.unit } else { unit };
-            let Some(factor) = field.quantity.factor(unit) else {
+            let Some(value) = field.quantity.convert(value, unit) else {
                 let what = format!("its unit is {}; {} is wanted", shortened(unit), field.quantity.units());
                 return Err(refuse(what, name));
             };
-            match field.quantity.impossible(value * factor) {
+            match field.quantity.impossible(value) {
                 Some(why) => notes.dropped(&format!("a value of `{name}` {why}"), at),
-                None => row.values[field.place] = value * factor,
+                None => row.values[field.place] = value,
             }
         }
         self.gathering.rows.push(row);

@@ -134,7 +134,7 @@ impl Gathering {
     }
 }
 
-/// What a column of a table is: its number, or the time, and by how much to multiply.
+/// What a column of a table is: the time, or a number and by how much to divide it.
 enum Column {
     Time,
     Engine,
@@ -143,13 +143,13 @@ enum Column {
 }
 
 fn column(name: &str) -> Column {
-    let number = |name: &str, factor| place(name).map_or(Column::Left, |place| Column::Number(place, factor));
+    let number = |name: &str, by| place(name).map_or(Column::Left, |place| Column::Number(place, by));
     match name {
         "t" | "t_s" | "time" | "time_s" | "timestamp" => Column::Time,
         "engine" => Column::Engine,
         "num_running" => number("running", 1.0),
         "num_waiting" => number("waiting", 1.0),
-        "kv_cache_pct" | "kv_usage_pct" => number("kv_usage", 0.01),
+        "kv_cache_pct" | "kv_usage_pct" => number("kv_usage", 100.0),
         "kv_cache_usage" => number("kv_usage", 1.0),
         known => number(known, 1.0),
     }
@@ -209,9 +209,9 @@ pub(super) fn read_csv(text: &str, options: &Options, notes: &mut Notes) -> Resu
         )?;
         dated &= at_ns > 1_000_000_000_000_000_000;
         for (place, text) in cells.iter().enumerate() {
-            let Column::Number(number, factor) = columns[place] else { continue };
+            let Column::Number(number, by) = columns[place] else { continue };
             match cell(text) {
-                Cell::Number(value, "") => gathering.set(at_ns, engine, number, value * factor, at, notes),
+                Cell::Number(value, "") => gathering.set(at_ns, engine, number, value / by, at, notes),
                 Cell::NotTold(_) => notes.dropped(&format!("`{}` not told", shortened(names[place])), at),
                 _ => {
                     let what = format!("found \"{}\"; a number is wanted, or nothing", shortened(text));

@@ -10,6 +10,7 @@ use super::error::{Fault, fault};
 use super::options::Options;
 use super::points::{Point, Sink};
 use super::report::{At, Notes};
+use crate::trace::decimal::Decimal;
 use crate::trace::layout::shortened;
 
 /// Seconds since 1970 begin with nine digits from 1973 on; a smaller number alone on a line is no moment.
@@ -182,9 +183,8 @@ pub(super) fn parse(line: &str) -> Result<Line<'_>, (usize, &'static str)> {
 
 /// A stamp behind a value: milliseconds, or seconds in the newer form of the format, which are fewer by far.
 fn own_stamp(word: &str) -> Option<u64> {
-    let seconds = epoch(word)?;
-    let ms = seconds / 1000;
-    Some(if ms >= FIRST_EPOCH_NS { ms } else { seconds })
+    let (ms, _) = Decimal::parse(word)?.scaled(6)?;
+    u64::try_from(ms).ok().filter(|ns| *ns >= FIRST_EPOCH_NS).or_else(|| epoch(word))
 }
 
 /// A text up to its closing quote, and what follows it.

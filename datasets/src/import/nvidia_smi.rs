@@ -97,7 +97,7 @@ impl Header {
             let mut found = column(name);
             if let Column::Number(field) = &found
                 && !unit.is_empty()
-                && field.quantity.factor(unit).is_none()
+                && field.quantity.convert(0.0, unit).is_none()
             {
                 return fail(
                     format!("its unit is {}; {} is wanted", shortened(unit), field.quantity.units()),
@@ -312,14 +312,13 @@ fn number(text: &str, field: Field, unit: &str, name: &str, notes: &mut Notes, a
     match cell(text) {
         Cell::Number(value, own) => {
             let unit = [own, unit, field.unit].into_iter().find(|unit| !unit.is_empty()).unwrap_or("");
-            let Some(factor) = field.quantity.factor(unit) else {
+            let Some(value) = field.quantity.convert(value, unit) else {
                 return Err(fault(format!(
                     "its unit is {}; {} is wanted",
                     shortened(unit),
                     field.quantity.units()
                 )));
             };
-            let value = value * factor;
             match field.quantity.impossible(value) {
                 Some(why) => {
                     notes.dropped(&format!("a value of `{name}` {why}"), at);

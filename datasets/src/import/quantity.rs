@@ -14,19 +14,27 @@ pub(super) enum Quantity {
 }
 
 impl Quantity {
-    /// By how much a value in this unit is to be multiplied. `MB` of these tools are mebibytes.
-    pub(super) fn factor(self, unit: &str) -> Option<f64> {
+    /// A value in this unit, in the unit of recordings; none, if the unit is another quantity's. `MB` of these
+    /// tools are mebibytes.
+    pub(super) fn convert(self, value: f64, unit: &str) -> Option<f64> {
         const MIB: f64 = 1_048_576.0;
-        let known: &[(&str, f64)] = match self {
-            Self::Memory => &[("B", 1.0), ("KiB", 1024.0), ("MiB", MIB), ("MB", MIB), ("GiB", 1024.0 * MIB)],
-            Self::Share => &[("%", 0.01), ("share", 1.0)],
-            Self::Power => &[("W", 1.0), ("mW", 0.001)],
-            Self::Energy => &[("J", 1.0), ("mJ", 0.001), ("kJ", 1000.0)],
-            Self::Temperature => &[("C", 1.0)],
-            Self::Clock => &[("MHz", 1.0), ("kHz", 0.001), ("GHz", 1000.0)],
-            Self::Bits => &[("", 1.0)],
-        };
-        known.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
+        // Divided where that is exact, and multiplication by a fraction is not.
+        Some(match (self, unit) {
+            (Self::Memory, "B")
+            | (Self::Share, "share")
+            | (Self::Power, "W")
+            | (Self::Energy, "J")
+            | (Self::Temperature, "C")
+            | (Self::Clock, "MHz")
+            | (Self::Bits, "") => value,
+            (Self::Memory, "KiB") => value * 1024.0,
+            (Self::Memory, "MiB" | "MB") => value * MIB,
+            (Self::Memory, "GiB") => value * (1024.0 * MIB),
+            (Self::Share, "%") => value / 100.0,
+            (Self::Power, "mW") | (Self::Energy, "mJ") | (Self::Clock, "kHz") => value / 1000.0,
+            (Self::Energy, "kJ") | (Self::Clock, "GHz") => value * 1000.0,
+            _ => return None,
+        })
     }
 
     /// The units that are known.
@@ -107,12 +115,12 @@ mod tests {
 
     #[test]
     fn units_are_those_of_recordings() {
-        let of =
-            |quantity: Quantity, value: f64, unit: &str| quantity.factor(unit).map(|factor| value * factor);
+        let of = Quantity::convert;
         assert_eq!(of(Quantity::Memory, 2.0, "MiB"), Some(2_097_152.0));
         assert_eq!(of(Quantity::Memory, 2.0, "MB"), Some(2_097_152.0));
         assert_eq!(of(Quantity::Share, 89.0, "%"), Some(0.89));
         assert_eq!(of(Quantity::Power, 490_000.0, "mW"), Some(490.0));
+        assert_eq!(of(Quantity::Share, 57.0, "%"), Some(0.57));
         assert_eq!(of(Quantity::Power, 1.0, "MiB"), None);
         assert_eq!(Quantity::Share.impossible(1.01), Some("beyond 100 %"));
         assert_eq!(Quantity::Temperature.impossible(-5.0), None);

@@ -12,6 +12,7 @@
 //! | [`capacity`] | ceilings in closed form, before any simulation |
 //! | [`tune`] | the best value of a parameter within constraints |
 //! | [`mod@compare`] | a simulated run against a real request log |
+//! | [`sheet`] | a calibration on one screen, and its fit against data |
 //! | [`show`] | numbers as people read them |
 //! | [`spans`] | single requests, written as a trace for viewers and told in words |
 //! | [`output`] | run folders and tuning folders |
@@ -29,6 +30,7 @@ pub mod inputs;
 mod mix;
 pub mod output;
 pub mod run;
+pub mod sheet;
 pub mod show;
 pub mod spans;
 pub mod summary;

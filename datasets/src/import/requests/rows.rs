@@ -53,7 +53,7 @@ pub(super) fn assemble(
     let mut log = RequestLog::served(Vec::new());
     let mut places = Places { place, dropped: Vec::new() };
     let offset_ns = columns.clock_offset()?;
-    let mut requests: Vec<(i64, Logged)> = Vec::with_capacity(columns.arrival.len());
+    let mut requests: Vec<Stamped> = Vec::with_capacity(columns.arrival.len());
     let mut origin_ns = i64::MAX;
     let mut disorder = None;
     for row in 0..columns.arrival.len() {
@@ -88,25 +88,15 @@ pub(super) fn assemble(
             places.dropped("a served request whose last token has no time", row);
             continue;
         }
-        if requests.last().is_some_and(|(before, _)| *before > arrival_ns) {
+        if requests.last().is_some_and(|before| before.arrival_ns > arrival_ns) {
             disorder.get_or_insert(row);
         }
         origin_ns = origin_ns.min(arrival_ns);
-        // Since the arrival for now: the origin is known at the end.
-        let held = |ns: Option<i64>| ns.map(|ns| ns.saturating_sub(arrival_ns) as f64 * 1e-9);
         let own = (columns.dated || arrival_ns >= FIRST_WALL_NS).then_some(arrival_ns);
         let wall = own.or_else(|| columns.wall.as_ref().and_then(|walls| walls[row]));
         let wall_ns = wall.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
-        let logged = Logged {
-            arrival_s: 0.0,
-            wall_ns,
-            tokens_in,
-            tokens_out,
-            first_token_s: held(first),
-            last_token_s: held(last),
-            status: number,
-        };
-        requests.push((arrival_ns, logged));
+        let logged = Logged { wall_ns, tokens_in, tokens_out, status: number, ..Logged::default() };
+        requests.push(Stamped { arrival_ns, first, last, logged });
     }
     places.tell(notes);
     if requests.is_empty() {
@@ -115,22 +105,29 @@ pub(super) fn assemble(
     }
     if let Some(row) = disorder {
         notes.remark("the requests were sorted by arrival", place(row));
-        requests.sort_by_key(|(arrival_ns, _)| *arrival_ns);
+        requests.sort_by_key(|request| request.arrival_ns);
     }
+    // Divided, and not multiplied by a fraction: 0.5 s and a half then are the same number.
+    let since = |ns: i64| ns.saturating_sub(origin_ns) as f64 / 1e9;
     log.requests = requests
         .into_iter()
-        .map(|(arrival_ns, logged)| {
-            let arrival_s = arrival_ns.saturating_sub(origin_ns) as f64 * 1e-9;
-            let from_origin = |s: Option<f64>| s.map(|s| arrival_s + s);
-            Logged {
-                arrival_s,
-                first_token_s: from_origin(logged.first_token_s),
-                last_token_s: from_origin(logged.last_token_s),
-                ..logged
-            }
+        .map(|request| Logged {
+            arrival_s: since(request.arrival_ns),
+            first_token_s: request.first.map(since),
+            last_token_s: request.last.map(since),
+            ..request.logged
         })
         .collect();
     Ok(log)
+}
+
+/// A request whose times still count from the log's own start, nanoseconds.
+struct Stamped {
+    arrival_ns: i64,
+    first: Option<i64>,
+    last: Option<i64>,
+    /// Everything else.
+    logged: Logged,
 }
 
 /// Why the times of a request cannot be; none if they can.

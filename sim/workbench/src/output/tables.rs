@@ -66,10 +66,10 @@ pub(super) fn requests(log: &[LoggedRequest], loaded: &Loaded) -> Table {
     let answered = |logged: &LoggedRequest| logged.outcome.how == How::Answered;
     let counts = |of: fn(&LoggedRequest) -> u64| Values::U64(log.iter().map(of).collect());
     let seconds =
-        |of: fn(&LoggedRequest) -> u64| Values::F64(log.iter().map(|r| of(r) as f64 * 1e-9).collect());
+        |of: fn(&LoggedRequest) -> u64| Values::F64(log.iter().map(|r| of(r) as f64 / 1e9).collect());
     let of_answers = |of: &dyn Fn(&LoggedRequest) -> Option<u64>| {
         let value =
-            |logged: &LoggedRequest| of(logged).filter(|_| answered(logged)).map(|ns| ns as f64 * 1e-9);
+            |logged: &LoggedRequest| of(logged).filter(|_| answered(logged)).map(|ns| ns as f64 / 1e9);
         Values::MaybeF64(log.iter().map(value).collect())
     };
     let texts = |of: &dyn Fn(&LoggedRequest) -> String| Values::Str(log.iter().map(of).collect());
