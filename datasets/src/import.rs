@@ -51,7 +51,8 @@ pub use telemetry::Telemetry;
 use crate::engine_series::{self, EngineSample};
 use crate::frames::{TableError, write_parquet};
 use crate::request_log::RequestLog;
-use crate::trace::{Format, bytes_of, text_of};
+use crate::trace::problem::Problem;
+use crate::trace::{Format, bytes_of, check_kind, text_of};
 use error::{Fault, fault};
 use report::Notes;
 
@@ -121,6 +122,11 @@ fn read(
     bytes: &[u8],
     options: &Options,
 ) -> Result<(Imported, Report), Fault> {
+    if let Err(Problem::OtherContent { found, .. }) = check_kind(Format::Csv, bytes)
+        && !bytes.starts_with(b"PAR1")
+    {
+        return Err(fault(format!("the content is {found}; text is wanted, or Parquet of a request log")));
+    }
     let kind = match options.from {
         Some(kind) => kind,
         None => detect::kind(bytes)?,

@@ -154,7 +154,7 @@ pub(crate) fn bytes_of(path: &Path) -> Result<Vec<u8>, Problem> {
 }
 
 /// Refuses content that says by its first bytes that it is something else.
-fn check_kind(format: Format, bytes: &[u8]) -> Result<(), Problem> {
+pub(crate) fn check_kind(format: Format, bytes: &[u8]) -> Result<(), Problem> {
     const KINDS: [(&[u8], &str); 8] = [
         (b"PAR1", "a Parquet file"),
         (b"\x1f\x8b", "compressed by gzip (decompress it first)"),

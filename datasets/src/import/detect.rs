@@ -48,15 +48,16 @@ fn of_lines(text: &str) -> Option<Kind> {
     let mut scrape = false;
     for (index, line) in text.lines().take(LINES).enumerate() {
         let line = line.trim();
-        if dmon::is_header(line) {
-            return Some(Kind::Dmon);
-        }
         let metric = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE ")).unwrap_or(line);
         if metric.starts_with(dcgm::PREFIX) {
             return Some(Kind::Dcgm);
         }
         if engine::PREFIXES.iter().any(|prefix| metric.starts_with(prefix)) {
             return Some(Kind::VllmMetrics);
+        }
+        let comment = line.starts_with("# HELP ") || line.starts_with("# TYPE ");
+        if !comment && dmon::is_header(line) {
+            return Some(Kind::Dmon);
         }
         scrape |= line.starts_with("# ") || clock::epoch(line).is_some();
         if scrape || line.is_empty() {

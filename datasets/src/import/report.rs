@@ -19,6 +19,8 @@ pub struct Report {
     pub span_s: f64,
     /// Median time between two rows of a device or engine, s.
     pub period_s: Option<f64>,
+    /// Columns of the file that are kept beside those of the form that it became.
+    pub kept: Vec<String>,
     /// What was dropped, by reason: lines, values and columns.
     pub dropped: Vec<Note>,
     /// What was read in a way that should be known.

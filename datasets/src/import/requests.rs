@@ -19,7 +19,7 @@ use super::options::{LogColumns, LogUnit};
 use super::report::{At, Notes};
 use crate::request_log::RequestLog;
 use crate::trace::decimal::Decimal;
-use crate::trace::layout::shortened;
+use crate::trace::layout::{listed, shortened};
 use crate::trace::problem::{self, Place, Problem};
 use crate::trace::rows::rows;
 use crate::trace::table::cells;
@@ -39,6 +39,10 @@ pub(super) fn read(
         Place::Line(number) => At::Line(number),
         Place::Row(number) => At::Row(number),
     };
+    if !table.selection.left.is_empty() {
+        let first = if format == Format::Parquet { At::Row(1) } else { At::Line(1) };
+        notes.remark(&format!("columns left out: {}", listed(&table.selection.left)), first);
+    }
     let reader = Reader { frame: &table.frame, place: &table.place, utc_offset };
     let read = reader.columns(&table.selection)?;
     if reader.local(&table.selection)? {

@@ -245,6 +245,7 @@ impl Telemetry {
             span_s: seconds(last - self.origin_ns),
             period_s: self.period_s,
             gaps: self.gaps.clone(),
+            kept: self.further_columns().map(str::to_owned).collect(),
             ..report
         }
     }

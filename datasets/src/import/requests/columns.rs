@@ -37,6 +37,8 @@ pub(super) struct Plan {
     pub(super) status: Option<String>,
     /// The arrival by the wall clock, nanoseconds since 1970.
     pub(super) wall: Option<String>,
+    /// Columns that are not read.
+    pub(super) left: Vec<String>,
 }
 
 /// A header that is recognised by its first three names.
@@ -146,7 +148,7 @@ impl Plan {
         let first = moment(first, &columns.first_token, |layout| layout.first_token, "the first token")?;
         let last = moment(last, &columns.last_token, |layout| layout.last_token, "the last token")?;
         let known = layout.and_then(|layout| layout.queued);
-        let plan = Self {
+        let mut plan = Self {
             arrival,
             arrival_unit,
             tokens_in: required(&columns.tokens_in, 1, "--tokens-in", "the prompt's tokens")?,
@@ -158,7 +160,9 @@ impl Plan {
             duration_unit,
             status: optional(&columns.status, layout.and_then(|layout| layout.status), "the status")?,
             wall: optional(&None, layout.and_then(|layout| layout.wall), "the wall clock")?,
+            left: Vec::new(),
         };
+        plan.left = header.iter().filter(|name| !plan.names().contains(&name.as_str())).cloned().collect();
         Ok(plan)
     }
 }

@@ -74,7 +74,12 @@ fn malformed_files_are_refused_with_place_and_advice() {
         "{}",
         refused(json, &from(Kind::VllmMetrics))
     );
-    assert!(import_bytes("file", None, b"timestamp, memory.used\n\xff\n", &Options::default()).is_err());
+    let of_bytes =
+        |bytes: &[u8]| import_bytes("file", None, bytes, &Options::default()).unwrap_err().to_string();
+    assert!(of_bytes(b"timestamp, memory.used\n\xff\n").contains("line 2: the byte 0xFF"));
+    assert!(of_bytes(b"\xff\xfet\0i\0").contains("UTF-16 text (save it as UTF-8)"));
+    assert!(of_bytes(b"\x1f\x8b\x08").contains("compressed by gzip"));
+    assert!(of_bytes(b"PAR1").contains("not a sound Parquet file"));
 }
 
 #[test]

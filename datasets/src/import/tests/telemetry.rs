@@ -52,6 +52,7 @@ fn nvidia_smi_with_all_its_traps() {
     let gaps = report.gaps.unwrap();
     assert_eq!((report.period_s, gaps.count, gaps.longest_before.as_str()), (Some(0.2), 1, "line 11"));
     assert_eq!(report.sources, ["device 0 (GPU-a)", "device 1 (GPU-b)"]);
+    assert_eq!(report.kept, ["fan.speed"]);
 }
 
 #[test]

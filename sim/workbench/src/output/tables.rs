@@ -150,9 +150,12 @@ fn cause(alert: &RaisedAlert) -> String {
 #[cfg(test)]
 mod tests {
     use crate::inputs::open_text;
-    use crate::run::{run, tests::MM1};
+    use crate::run::{run, run_following, tests::MM1};
     use crate::workers::Workers;
     use forebay_datasets::frames::Values;
+    use forebay_datasets::request_log::RequestLog;
+    use forebay_model::Following;
+    use forebay_model::document::Setting;
 
     /// A desk that is slow for a while, an alert on it, and a rule that sets the limit at the door.
     const SLOW: &str = r#"
@@ -180,6 +183,31 @@ when = [{ signal = "queue_length", above = 50 }]
 set = "admission.entry.limit"
 to = 5
 "#;
+
+    #[test]
+    fn every_end_is_in_the_log_of_requests_and_nothing_else_changes() {
+        let settings = [Setting::new("run.replications", "1"), Setting::new("run.drain_s", "0")];
+        let strict =
+            format!("{MM1}[policy.admission.entry]\nkind = \"token_bucket\"\nrate_per_s = 6\nburst = 2\n");
+        let opened = open_text("strict", &strict, &settings).unwrap();
+        let workers = Workers::new(Some(1)).unwrap();
+        let logged =
+            run_following(&opened.loaded, &workers, true, Following { spans: 0, log: true }, &|_, _| ())
+                .unwrap();
+        let plain = run(&opened.loaded, &workers, true, &|_, _| ()).unwrap();
+        assert_eq!((plain.requests, logged.followed), (None, None));
+        assert_eq!(plain.summary.digest, logged.summary.digest);
+        let log = RequestLog::of_table(&super::requests(&logged.requests.unwrap(), &opened.loaded)).unwrap();
+        let ledger = &logged.summary.ledger;
+        assert_eq!(log.requests.len() as u64, ledger.offered - ledger.in_flight_at_end);
+        let served = log.requests.iter().filter(|request| request.served());
+        assert_eq!(served.clone().count() as u64, ledger.answered.total());
+        let mean = served.clone().map(|r| r.last_token_s.unwrap() - r.arrival_s).sum::<f64>()
+            / served.count() as f64;
+        assert!(mean > 0.05 && mean < 1.0, "{mean}");
+        assert_eq!(log.statuses.len(), 2);
+        assert!(log.statuses[1].starts_with("rejected ("), "{:?}", log.statuses);
+    }
 
     #[test]
     fn faults_commands_and_alerts_leave_marks_in_order_of_time() {

@@ -129,6 +129,9 @@ fn text(report: &Report) -> String {
         None if report.period_s.is_some() => out.push_str("no gaps of more than three periods\n"),
         None => {}
     }
+    if !report.kept.is_empty() {
+        let _ = writeln!(out, "kept beside the columns of recordings: {}", report.kept.join(", "));
+    }
     notes(&mut out, "dropped", &report.dropped);
     notes(&mut out, "note", &report.remarks);
     if report.dropped.is_empty() {
