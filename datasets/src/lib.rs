@@ -7,6 +7,9 @@
 //! | [`fit`] | fits engines to what was measured, with the error on what the fit did not see |
 //! | [`columns`] | named columns out of a user's CSV, JSON lines or Parquet |
 //! | [`recording`] | GPU telemetry, in the one form that recorders, imports and fits share |
+//! | [`request_log`] | requests as a real server saw them, likewise |
+//! | [`engine_series`] | what LLM engines told about themselves, likewise |
+//! | [`mod@import`] | other people's files: telemetry, engine metrics, request logs |
 //! | [`frames`] | writes tables of results as Parquet |
 //! | [`files`] | writes files whole or not at all |
 //!
@@ -15,10 +18,13 @@
 
 pub mod bundled;
 pub mod columns;
+pub mod engine_series;
 pub mod files;
 pub mod fit;
 pub mod frames;
+pub mod import;
 pub mod recording;
+pub mod request_log;
 pub mod trace;
 
 #[cfg(test)]

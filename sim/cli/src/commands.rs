@@ -2,6 +2,7 @@
 
 mod ablate;
 mod ablate_screen;
+pub(crate) mod calibrate;
 pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod explain;

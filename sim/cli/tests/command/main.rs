@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
 
 mod ablate;
+mod calibrate;
 mod explain;
 mod input;
 mod looking;
