@@ -76,7 +76,8 @@ pub fn fit_batches(rows: &[BatchRow], quantity: Quantity) -> Vec<CurveFit> {
     fits.collect()
 }
 
-fn names(row: &BatchRow) -> BTreeMap<String, String> {
+/// What tells a row's line from others, by name.
+pub fn names(row: &BatchRow) -> BTreeMap<String, String> {
     let [tensor, expert, data] = row.split;
     [
         ("model", row.model.clone()),

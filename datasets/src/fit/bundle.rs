@@ -47,7 +47,7 @@ impl Bundled {
     /// Numbers that TOML cannot hold.
     pub fn text(&self) -> Result<String, String> {
         let head: String = self.head.iter().map(|line| format!("# {line}\n")).collect();
-        let body = toml::to_string(&self.calibration).map_err(|error| error.to_string())?;
+        let body = self.calibration.to_toml().map_err(|error| error.to_string())?;
         Ok(format!("{head}# Made by `{COMMAND}`.\n\n{body}"))
     }
 }
@@ -186,19 +186,18 @@ fn lengths(
     for (length_of, [fitted, others]) in length_rows(&text).map_err(|error| error.to_string())? {
         let fit = fit_law_split(&fitted, &others, Effort::default());
         let fit = fit.map_err(|error| format!("{file}, {length_of}: {error}"))?;
-        let values: Vec<f64> = fitted.iter().chain(&others).copied().collect();
         let unit = length_of.rsplit('_').next().unwrap_or_default();
-        laws.insert(length_of.clone(), Law::new(&hash, unit, &fit, &values));
+        laws.insert(length_of.clone(), Law::new(&hash, unit, &fit));
     }
     Ok(Bundled {
         name: name.to_owned(),
         head: vec![
             what.to_owned(),
             format!("Counted in ../measured/{file}; the first part of it is fitted, the second judges."),
-            "`dist` is the likeliest family's law; where its p_value is small it is near but not right, and"
+            "`dist` is the likeliest family's law: where its p_value is small it is not right, and may still be"
                 .to_owned(),
-            "`quantiles` is what was counted. Both can stand in a scenario as they are. Tokens were not".to_owned(),
-            "counted: they depend on the model's vocabulary.".to_owned(),
+            "near. `quantiles` is the first part itself. Both have their error on the second, and both can".to_owned(),
+            "stand in a scenario as they are. Tokens were not counted: they depend on the vocabulary.".to_owned(),
         ],
         calibration: Calibration::Lengths(Box::new(LengthsCalibration { source: source(data, license), laws })),
     })

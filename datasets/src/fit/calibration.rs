@@ -147,6 +147,14 @@ impl Calibration {
         toml::from_str(text)
     }
 
+    /// The file, without a head.
+    ///
+    /// # Errors
+    /// Numbers that TOML cannot hold.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
+    }
+
     /// The settings of the `batching` engine, if it is one.
     pub fn engine(&self) -> Option<&BatchingConfig> {
         match self {

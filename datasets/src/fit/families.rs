@@ -66,6 +66,10 @@ pub struct LawFit {
     pub fitted: LawErrors,
     /// On the others.
     pub held_out: LawErrors,
+    /// The fitted values as they are: straight lines between their quantiles.
+    pub quantiles: Dist,
+    /// How far those are off the others.
+    pub quantiles_held_out: LawErrors,
 }
 
 /// How far a law is off a sample.
@@ -149,7 +153,11 @@ pub fn fit_law_split(fitted: &[f64], others: &[f64], effort: Effort) -> Result<L
     let mut stream = Stream::new(1, 0, "bootstrap", found as u64);
     let drawn = draw_and_refit(&best, &sampler, checked.len(), effort.draws, &mut stream);
     let farther = drawn.distances.iter().filter(|drawn| **drawn >= distance).count();
+    let quantiles = quantiles(fitted);
+    let as_it_was = quantiles.sampler().map_err(|_| LawError::None)?;
     Ok(LawFit {
+        quantiles,
+        quantiles_held_out: LawErrors::new(&as_it_was, others),
         parameters: with_errors(&best, &drawn, thinned.len() as f64 / checked.len() as f64),
         family: best.family,
         distance,

@@ -12,8 +12,6 @@ pub struct RerankFit {
     pub per_document_s: Estimate,
     /// The factor on the line: measured over fitted time, of mean 1.
     pub residual: Option<LawFit>,
-    /// The factors that the law is of, by rising batch size.
-    pub factors: Vec<f64>,
     /// Rows that are outliers of the line.
     pub outliers: usize,
     /// Batches fitted, and batches that judged.
@@ -63,7 +61,6 @@ pub fn fit_rerank(batches: &[(f64, f64)], effort: Effort) -> Result<RerankFit, L
         base_s: line.coefficients[0],
         per_document_s: line.coefficients[1],
         residual: fit_law(&ratios, effort).ok(),
-        factors: ratios,
         outliers: line.used.iter().filter(|used| !**used).count(),
         batches: [fitted.len(), others.len()],
         errors: [median(errors(&fitted)), median(held_out.clone())],

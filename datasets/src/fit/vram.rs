@@ -13,11 +13,13 @@
 //! stretches: the first, third, … is fitted, the others judge.
 
 mod load;
+mod log;
 
 use forebay_model::scenario::Allocator;
 
 use super::robust::{Estimate, Regression, median, regress};
 pub use load::Work;
+pub use log::{LOG_COLUMNS, samples_of, works_of};
 use load::{KINDS, Load};
 
 /// Fewest samples.

@@ -324,7 +324,9 @@ mod tests {
     fn every_bundled_calibration_is_shown() {
         for name in bundled::calibration_names() {
             let (_, sheet) = open(name).unwrap();
-            assert!(!sheet.source.is_empty() && !sheet.errors.is_empty(), "{name}: {sheet:?}");
+            // Facts of devices were not fitted.
+            let has_errors = !sheet.errors.is_empty() || sheet.kind == "devices";
+            assert!(!sheet.source.is_empty() && has_errors, "{name}: {sheet:?}");
         }
     }
 

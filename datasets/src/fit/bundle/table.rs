@@ -85,7 +85,9 @@ fn of_calibration(out: &mut String, name: &str, calibration: &Calibration) {
         }
         Calibration::Lengths(of) => {
             for (length_of, law) in &of.laws {
-                row(&format!(", {length_of}"), between(law.range, &law.unit), &law.evidence);
+                let what =
+                    format!(", {length_of} ({}; its quantiles: {:.2} %)", law.dist.kind(), law.quantiles_held_out_error);
+                row(&what, between(law.range, &law.unit), &law.evidence);
             }
         }
         Calibration::Load(of) => row("", format!("{} days", of.days), &of.evidence),

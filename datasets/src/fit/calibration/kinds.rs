@@ -196,8 +196,11 @@ impl PhasesCalibration {
 pub struct Law {
     /// The likeliest family's law, as a scenario writes it.
     pub dist: Dist,
-    /// What the sample was, as a scenario writes it: straight lines between its quantiles.
+    /// What the fitted half was, as a scenario writes it: straight lines between its quantiles.
     pub quantiles: Dist,
+    /// Median of the errors of its mean, median and 95th percentile on the held-out half, percent: the law
+    /// to take is the one that is less off.
+    pub quantiles_held_out_error: f64,
     /// Unit of the values.
     pub unit: String,
     /// The law's parameters with their errors, by the names that scenarios use.
@@ -217,14 +220,15 @@ pub struct Law {
 }
 
 impl Law {
-    /// A fit with the hash of its data; `values` are all the values.
-    pub fn new(sha256: &str, unit: &str, fit: &LawFit, values: &[f64]) -> Self {
+    /// A fit with the hash of its data.
+    pub fn new(sha256: &str, unit: &str, fit: &LawFit) -> Self {
         let errors = |errors: &LawErrors| [errors.mean, errors.p50, errors.p95].map(f64::abs).to_vec();
         let best = fit.candidates.first().map_or(0.0, |candidate| candidate.1);
         let [fitted, held_out] = [&fit.fitted, &fit.held_out].map(errors);
         Self {
             dist: rounded(&fit.dist),
-            quantiles: rounded(&super::super::families::quantiles(values)),
+            quantiles: rounded(&fit.quantiles),
+            quantiles_held_out_error: hundredths(median(errors(&fit.quantiles_held_out))),
             unit: unit.to_owned(),
             parameters: fit
                 .parameters
@@ -311,7 +315,7 @@ impl RerankCalibration {
             documents: fit.documents,
             base_s: fit.base_s.rounded(DIGITS),
             per_document_s: fit.per_document_s.rounded(DIGITS),
-            residual: fit.residual.as_ref().map(|law| Law::new(sha256, "", law, &fit.factors)),
+            residual: fit.residual.as_ref().map(|law| Law::new(sha256, "", law)),
         }
     }
 }

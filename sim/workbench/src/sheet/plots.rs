@@ -5,6 +5,9 @@ use forebay_datasets::fit::{
     BatchingCalibration, Calibration, LatencyErrors, ObservedRequest, SlotsCalibration, read_batch_rows,
     replay,
 };
+use forebay_datasets::fit::BatchRow;
+use forebay_datasets::fit::batches::{Quantity, names};
+use forebay_datasets::fit::calibration::CurveCalibration;
 use forebay_datasets::import::{Imported, Kind, Options, import};
 use serde::Serialize;
 use std::path::Path;
@@ -48,6 +51,12 @@ pub fn against(calibration: &Calibration, data: &Path) -> Result<Vec<Plot>, Shee
     match calibration {
         Calibration::Batching(calibration) => of_engine(calibration, data),
         Calibration::Slots(calibration) => of_slots(calibration, data).map(|plot| vec![plot]),
+        Calibration::Decode(calibration) => of_curve(calibration, data, Quantity::TokenTime),
+        Calibration::Power(calibration) => of_curve(calibration, data, Quantity::Power),
+        other => Err(SheetError::Data(format!(
+            "a calibration of the kind `{}` is not plotted against data: leave the data out",
+            other.kind()
+        ))),
     }
 }
 
@@ -140,6 +149,34 @@ fn of_slots(calibration: &SlotsCalibration, data: &Path) -> Result<Plot, SheetEr
     })
 }
 
+fn of_curve(
+    calibration: &CurveCalibration,
+    data: &Path,
+    quantity: Quantity,
+) -> Result<Vec<Plot>, SheetError> {
+    let unfit = |what: String| SheetError::Data(format!("{}: {what}", data.display()));
+    let text = std::fs::read_to_string(data).map_err(|error| unfit(error.to_string()))?;
+    let rows = read_batch_rows(&text).map_err(|error| unfit(error.to_string()))?;
+    let own = |row: &&BatchRow| names(row) == calibration.of;
+    let measured: Vec<(f64, f64)> =
+        rows.iter().filter(own).filter_map(|row| Some((row.batch, quantity.of(row)?))).collect();
+    if measured.is_empty() {
+        return Err(unfit("there are no rows of the calibration's model, task and hardware".to_owned()));
+    }
+    let [least, most] = calibration.range;
+    let fitted = (0..STEPS).map(|step| least + (most - least) * step as f64 / (STEPS - 1) as f64);
+    let mut points: Vec<(f64, f64, char)> =
+        fitted.map(|batch| (batch, calibration.curve.at(batch), '·')).collect();
+    points.extend(measured.iter().map(|&(batch, value)| (batch, value, MEASURED)));
+    let evidence = &calibration.evidence;
+    let title = format!("{} over {} ({MEASURED} measured, · the fit)", calibration.unit, calibration.against);
+    let remark = format!(
+        "errors of the {} rows held out: median {:.2} %, worst {:.2} %",
+        evidence.rows[1], evidence.held_out_error, evidence.held_out_worst
+    );
+    Ok(vec![Plot { title, points, remarks: vec![remark] }])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,5 +210,17 @@ mod tests {
             plots[0].remarks
         );
         assert!(against(&calibration, &measured("vllm-runs/NOTICE.md")).is_err());
+    }
+
+    #[test]
+    fn curves_are_plotted_against_their_table() {
+        for name in ["decode-llama-3.1-8b-h100", "power-llama-3.1-8b-h100"] {
+            let (calibration, _) = super::super::open(name).unwrap();
+            let plots = against(&calibration, &measured("ml-energy/llm_configs.csv")).unwrap();
+            assert_eq!(plots[0].points.iter().filter(|point| point.2 == MEASURED).count(), 11);
+        }
+        let (calibration, _) = super::super::open("devices-nvml").unwrap();
+        let error = against(&calibration, &measured("ml-energy/llm_configs.csv")).unwrap_err();
+        assert!(error.to_string().contains("devices"), "{error}");
     }
 }
