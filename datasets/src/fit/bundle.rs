@@ -158,6 +158,9 @@ fn phases_calibration(hash: &str, fit: &PhaseFit) -> Bundled {
         "Measured for Splitwise (../measured/splitwise): prompts of 128 to 8192 tokens alone, and batches".to_owned(),
         "of up to 64 prompts of 512 tokens. Every second point of prompt and batch is fitted, the others".to_owned(),
         "judge. A batch's range is that of prompts of 512 tokens.".to_owned(),
+        "[engine] is for scenarios that name this calibration: its prefill has the engine's form, with the error"
+            .to_owned(),
+        "of [engine_evidence]; its limits are those of the measured range, not of the hardware.".to_owned(),
     ];
     if fit.contradictions > 0 {
         head.push(format!(

@@ -155,10 +155,28 @@ impl Calibration {
         toml::to_string(self)
     }
 
-    /// The settings of the `batching` engine, if it is one.
+    /// The settings of the `batching` engine, if it has one.
     pub fn engine(&self) -> Option<&BatchingConfig> {
         match self {
             Self::Batching(calibration) => Some(&calibration.engine),
+            Self::Phases(calibration) => Some(&calibration.engine),
+            _ => None,
+        }
+    }
+
+    /// In which range that engine was measured.
+    pub fn engine_range(&self) -> Option<MeasuredRange> {
+        match self {
+            Self::Batching(calibration) => Some(calibration.range),
+            Self::Phases(calibration) => {
+                let range = &calibration.range;
+                let whole = |[least, most]: [f64; 2]| [least as u32, most as u32];
+                Some(MeasuredRange {
+                    running: whole(range.batch),
+                    tokens_in: whole(range.prompt),
+                    tokens_out: whole(range.tokens_out),
+                })
+            }
             _ => None,
         }
     }

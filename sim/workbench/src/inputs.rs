@@ -171,7 +171,7 @@ fn engine_calibration(name: &str) -> Result<BatchingConfig, String> {
     };
     let calibration = Calibration::parse(text)
         .map_err(|error| format!("a calibration that can be read: {}", error.message()))?;
-    let other = || format!("a calibration of kind `batching`: this one is of kind `{}`", calibration.kind());
+    let other = || format!("a calibration of the kind `batching` or `phases`: this one is of the kind `{}`", calibration.kind());
     calibration.engine().cloned().ok_or_else(other)
 }
 

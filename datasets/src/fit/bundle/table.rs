@@ -82,6 +82,7 @@ fn of_calibration(out: &mut String, name: &str, calibration: &Calibration) {
         Calibration::Phases(of) => {
             row(", decode", between(of.range.batch, "sequences"), &of.decode.evidence);
             row(", prefill", between(of.range.prompt, "tokens"), &of.prefill.evidence);
+            row(", prefill in the engine's form", between(of.range.prompt, "tokens"), &of.engine_evidence);
         }
         Calibration::Lengths(of) => {
             for (length_of, law) in &of.laws {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use forebay_engine::Dist;
+use forebay_model::llm::batching::{BatchingConfig, QueueOrder};
 use forebay_model::scenario::{Allocator, Source as Arrivals};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -18,6 +19,8 @@ use super::Source;
 
 /// Significant digits of coefficients: more than any fit knows.
 const DIGITS: usize = 4;
+/// Tokens in a KV block of an engine whose own are not known.
+const BLOCK_TOKENS: u32 = 16;
 
 /// What a fit was made of, and what it is worth. Errors are absolute, in percent of what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -117,6 +120,10 @@ pub struct PhasesCalibration {
     pub prefill: Prefill,
     /// What was measured.
     pub range: PhaseRange,
+    /// The prefill in the engine's form, judged: the error that a scenario has which names the calibration.
+    pub engine_evidence: Evidence,
+    /// The `batching` engine: its cost is fitted, its limits are those of the measured range and not the GPU's.
+    pub engine: BatchingConfig,
 }
 
 /// Time per token: `base_s + per_sequence_s * batch + per_resident_token_s * tokens that the batch holds`.
@@ -186,6 +193,20 @@ impl PhasesCalibration {
                 knee_tokens: forms.knee_tokens,
             },
             range: PhaseRange { prompt: fit.prompt, batch: fit.batch, tokens_out: fit.tokens_out },
+            engine_evidence: Evidence::of_errors(sha256, &fit.prefill_of_engine),
+            engine: BatchingConfig {
+                cost: fit.cost.clone(),
+                max_seqs: fit.batch[1] as u32,
+                // The largest prefill measured at once.
+                max_batched_tokens: fit.most_prefill as u32,
+                kv_blocks: (fit.most_tokens / f64::from(BLOCK_TOKENS)).ceil() as u32,
+                block_tokens: BLOCK_TOKENS,
+                prefix_hit_share: 0.0,
+                queue: QueueOrder::Arrival,
+                async_scheduling: false,
+                reserve_full_prompt: true,
+                resume_from_cache: true,
+            },
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod ablate;
 mod calibrate;
+mod calibrate_fit;
 mod explain;
 mod input;
 mod looking;

@@ -2,7 +2,7 @@
 
 use super::{Finding, reach};
 use crate::mix::weights;
-use forebay_datasets::fit::{BatchingCalibration, Calibration};
+use forebay_datasets::fit::{Calibration, calibration::MeasuredRange};
 use forebay_engine::DistError;
 use forebay_model::Trace;
 use forebay_model::scenario::{LlmBatching, Loaded, Scenario, Stage};
@@ -17,26 +17,24 @@ pub(super) fn outside_range(loaded: &Loaded, found: &mut Vec<Finding>) {
         let Stage::LlmBatching(batching) = stage else { continue };
         let Some(calibration) = batching.calibration.as_deref().and_then(bundled) else { continue };
         // A scenario whose distributions cannot be built was refused when it was read.
-        if let Ok(finding) = of_stage(loaded, (index, name), batching, &calibration) {
+        if let Ok(finding) = of_stage(loaded, (index, name), batching, calibration) {
             found.extend(finding);
         }
     }
 }
 
-fn bundled(name: &str) -> Option<BatchingCalibration> {
-    match Calibration::parse(forebay_datasets::bundled::calibration(name)?) {
-        Ok(Calibration::Batching(calibration)) => Some(*calibration),
-        _ => None,
-    }
+/// The range in which a bundled engine was measured, and the sequences it runs at once.
+fn bundled(name: &str) -> Option<(MeasuredRange, u32)> {
+    let calibration = Calibration::parse(forebay_datasets::bundled::calibration(name)?).ok()?;
+    Some((calibration.engine_range()?, calibration.engine()?.max_seqs))
 }
 
 fn of_stage(
     loaded: &Loaded,
     (index, name): (usize, &str),
     stage: &LlmBatching,
-    calibration: &BatchingCalibration,
+    (range, own_seqs): (MeasuredRange, u32),
 ) -> Result<Option<Finding>, DistError> {
-    let range = &calibration.range;
     let [prompts, answers] = outside(loaded, index, range.tokens_in, range.tokens_out)?;
     let mut evidence = Vec::new();
     for (what, share, [least, most]) in
@@ -46,8 +44,11 @@ fn of_stage(
             evidence.push(format!("{:.0} % of the {what} ({least} to {most} tokens)", share * 100.0));
         }
     }
-    let seqs = stage.max_seqs.unwrap_or(calibration.engine.max_seqs);
+    let seqs = stage.max_seqs.unwrap_or(own_seqs);
     let measured = range.running[1];
+    if stage.max_seqs.is_some_and(|asked| asked > measured.max(own_seqs)) {
+        evidence.push(format!("up to {seqs} sequences at once"));
+    }
     if evidence.is_empty() {
         return Ok(None);
     }
@@ -161,5 +162,28 @@ mod tests {
         outside_range(&opened.loaded, &mut found);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].parameter, "stages.llm.calibration");
+    }
+
+    #[test]
+    fn every_kind_of_engine_has_its_range() {
+        let scenario = |lengths: &str, more: &str| {
+            MM1.replace("[workload.classes.any]", &format!("[workload.classes.any]\n{lengths}"))
+                .replace("kind = \"server\"\nservers = 1\n", "kind = \"llm_batching\"\nreplicas = 1\n")
+                .replace(
+                    "service_s = { kind = \"exponential\", mean = 0.1 }",
+                    &format!("calibration = \"phases-llama2-70b-h100-x4\"\n{more}"),
+                )
+        };
+        let found = |lengths: &str, more: &str| {
+            let opened = open_text("mm1", &scenario(lengths, more), &[]).unwrap();
+            let mut found = Vec::new();
+            outside_range(&opened.loaded, &mut found);
+            found.first().map(|finding| finding.evidence.clone()).unwrap_or_default()
+        };
+        assert_eq!(found("tokens_in = 1000\ntokens_out = 200", ""), "");
+        assert!(found("tokens_in = 20000\ntokens_out = 200", "").contains("100 % of the prompts"));
+        assert!(found("tokens_in = 1000\ntokens_out = 20", "").contains("100 % of the answers"));
+        let many = found("tokens_in = 1000\ntokens_out = 200", "max_seqs = 200\n");
+        assert!(many.contains("up to 200 sequences at once"), "{many}");
     }
 }
