@@ -16,6 +16,8 @@ use super::robust::{Estimate, median, regress, significant};
 
 /// A point further from the robust trend than this factor is moved to it.
 const NEAR_TREND: f64 = 1.25;
+/// Fewest points of a trend with three terms; one with fewer has two.
+const POINTS_TO_BEND: usize = 6;
 /// Points whose `x` differ by less than this share are one.
 const SAME_X: f64 = 0.02;
 
@@ -150,14 +152,19 @@ fn merged(measured: &[(f64, f64)]) -> Vec<[f64; 2]> {
 /// Moves points that are far from the robust trend to where they are just near.
 fn hold_to_trend(points: &mut [[f64; 2]]) {
     let first = points[0][0];
-    let basis: Vec<Vec<f64>> =
-        points.iter().map(|[x, _]| vec![1.0, libm::log(x / first), x - first]).collect();
+    // Three terms go through nearly all of a handful of points, outliers too.
+    let bends = points.len() >= POINTS_TO_BEND;
+    let row = |[x, _]: &[f64; 2]| {
+        if bends { vec![1.0, libm::log(x / first), x - first] } else { vec![1.0, x - first] }
+    };
+    let basis: Vec<Vec<f64>> = points.iter().map(row).collect();
     let values: Vec<f64> = points.iter().map(|point| point[1]).collect();
-    // Not relative to the values themselves: one that is far too small would weigh far too much.
+    // Relative to the value or to what its neighbours have, whichever is larger: an outlier far above then
+    // weighs little, and one far below not more than others.
     let scales: Vec<f64> = (0..values.len())
         .map(|i| {
             let from = i.saturating_sub(1).min(values.len().saturating_sub(3));
-            median(values[from..(from + 3).min(values.len())].to_vec())
+            median(values[from..(from + 3).min(values.len())].to_vec()).max(values[i])
         })
         .collect();
     let Some(trend) = regress(&basis, &values, &scales) else { return };

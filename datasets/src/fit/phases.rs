@@ -222,9 +222,11 @@ impl<'a> Line<'a> {
             points.iter().map(|p| off(engine_prefill_s(&cost, p), p.prefill_s)).collect::<Vec<f64>>()
         };
         let prefill_of_engine = [engine_errors(&self.fitted), engine_errors(&self.others)];
-        let held = |row: &&PhaseRow| row.batch * (row.prompt + row.tokens_out);
+        // What did not fit at once was not measured at once.
+        let sound = || self.rows.iter().filter(|row| !row.contradicts_itself());
+        let most = |of: fn(&PhaseRow) -> f64| sound().map(|row| of(row)).fold(0.0, f64::max);
         let range = |of: fn(&PhaseRow) -> f64| {
-            let values = || self.rows.iter().map(|row| of(row));
+            let values = || sound().map(|row| of(row));
             [values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max)]
         };
         Some(PhaseFit {
@@ -235,8 +237,8 @@ impl<'a> Line<'a> {
             prefill: [prefill_errors(&self.fitted), prefill_errors(&self.others)],
             cost,
             prefill_of_engine,
-            most_tokens: self.rows.iter().map(held).fold(0.0, f64::max),
-            most_prefill: self.rows.iter().map(|row| row.batch * row.prompt).fold(0.0, f64::max),
+            most_tokens: most(|row| row.batch * (row.prompt + row.tokens_out)),
+            most_prefill: most(|row| row.batch * row.prompt),
             prompt: range(|row| row.prompt),
             batch: range(|row| row.batch),
             tokens_out: range(|row| row.tokens_out),
