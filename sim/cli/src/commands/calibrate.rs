@@ -13,13 +13,13 @@ use clap::Subcommand;
 pub(crate) enum Calibrate {
     /// Bring telemetry, engine metrics and request logs of other tools into Parquet, and say what was dropped.
     #[command(after_help = import::EXAMPLES)]
-    Import(import::ImportArgs),
+    Import(Box<import::ImportArgs>),
     /// Show a calibration: origin, coefficients, range, errors; and the fit against its data.
     #[command(after_help = show::EXAMPLES)]
     Show(show::ShowArgs),
     /// Hold a simulated run against a real request log: percentiles, and queue and KV cache over time.
     #[command(after_help = compare::EXAMPLES)]
-    Compare(compare::CompareArgs),
+    Compare(Box<compare::CompareArgs>),
 }
 
 pub(crate) fn calibrate(command: &Calibrate) -> Result<(), Failure> {

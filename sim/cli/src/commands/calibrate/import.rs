@@ -24,7 +24,7 @@ const MOST_SOURCES: usize = 8;
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     /// File of another tool: CSV of `nvidia-smi --query-gpu`, text of `nvidia-smi dmon`, scrapes of the DCGM
-    /// exporter or of vLLM, Prometheus' answer to query_range, a request log in CSV, JSON lines or Parquet.
+    /// exporter or of vLLM, Prometheus' answer to `query_range`, a request log in CSV, JSON lines or Parquet.
     file: PathBuf,
     /// Parquet file to write.
     #[arg(long, value_name = "FILE")]
