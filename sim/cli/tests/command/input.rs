@@ -78,7 +78,10 @@ fn every_command_has_help_with_an_example() {
     }
     for command in ["import", "show", "compare"] {
         let help = place.forebay(&["calibrate", command, "--help"]).with(0).out;
-        assert!(help.contains("Example") && help.contains(&format!("forebay calibrate {command} ")), "{help}");
+        assert!(
+            help.contains("Example") && help.contains(&format!("forebay calibrate {command} ")),
+            "{help}"
+        );
     }
     let help = place.forebay(&["--help"]).with(0).out;
     assert!(help.contains("shop-peak-mini"), "{help}");

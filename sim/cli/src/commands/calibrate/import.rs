@@ -109,6 +109,10 @@ fn text(report: &Report) -> String {
         let _ = write!(out, ", one each {}", seconds(period_s));
     }
     out.push('\n');
+    if let Some(served) = report.served {
+        let _ =
+            writeln!(out, "{} requests were served, {} were not", count(served), count(report.rows - served));
+    }
     if !report.sources.is_empty() {
         let more = report.sources.len().saturating_sub(MOST_SOURCES);
         let shown = report.sources[..report.sources.len() - more].join(", ");
