@@ -138,7 +138,8 @@ fn read(
         let format = detect::log_format(bytes).or(format).unwrap_or(Format::Csv);
         let log = requests::read(format, bytes, &options.log, options.utc_offset, &mut notes)?;
         let span_s = log.requests.last().map_or(0.0, |last| last.arrival_s);
-        let report = Report { rows: log.requests.len() as u64, span_s, ..report }.with(notes);
+        let served = Some(log.requests.iter().filter(|request| request.served()).count() as u64);
+        let report = Report { rows: log.requests.len() as u64, served, span_s, ..report }.with(notes);
         return Ok((Imported::Requests(log), report));
     }
     let text = text_of(bytes)?;

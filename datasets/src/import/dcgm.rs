@@ -42,9 +42,9 @@ fn blank(value: f64) -> Option<&'static str> {
     const SMALL: [f64; 2] = [2_147_483_632.0, 140_737_488_355_328.0];
     let small = SMALL.iter().find_map(|first| {
         let beyond = value - first;
-        (beyond >= 0.0 && beyond <= 3.0 && beyond.fract() == 0.0).then(|| WORDS[beyond as usize])
+        ((0.0..=3.0).contains(&beyond) && beyond.fract() == 0.0).then(|| WORDS[beyond as usize])
     });
-    small.or_else(|| (value >= 9.223_372e18 && value <= 9.223_373e18).then_some("blank"))
+    small.or_else(|| (9.223_372e18..=9.223_373e18).contains(&value).then_some("blank"))
 }
 
 pub(super) fn read(text: &str, options: &Options, notes: &mut Notes) -> Result<Telemetry, Fault> {

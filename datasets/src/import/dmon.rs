@@ -211,23 +211,16 @@ impl Reader<'_> {
         let clock = time_of_day(time).ok_or_else(|| {
             refuse(format!("found \"{}\"; a time such as 12:00:09 is wanted", shortened(time)), "Time")
         })?;
-        let midnight_ns = match date {
-            Some(date) => {
-                let split =
-                    |date: &str| Some(format!("{}-{}-{}", date.get(..4)?, date.get(4..6)?, date.get(6..8)?));
-                let whole = split(date).filter(|_| date.len() == 8);
-                let found = whole.and_then(|day| moment(&format!("{day} 00:00:00"), UtcOffset::default()));
-                found.ok_or_else(|| {
-                    refuse(format!("found \"{}\"; a day such as 20260723 is wanted", shortened(date)), "Date")
-                })?
-            }
-            None => {
-                // A time of day that falls by hours is that of the next day.
-                let (before, days) = self.day.unwrap_or((clock, 0));
-                let days = days + u64::from(before > clock && before - clock > DAY_NS / 2);
-                self.day = Some((clock, days));
-                self.date_ns + days * DAY_NS
-            }
+        let midnight_ns = if let Some(date) = date {
+            midnight(date).ok_or_else(|| {
+                refuse(format!("found \"{}\"; a day such as 20260723 is wanted", shortened(date)), "Date")
+            })?
+        } else {
+            // A time of day that falls by hours is that of the next day.
+            let (before, days) = self.day.unwrap_or((clock, 0));
+            let days = days + u64::from(before > clock && before - clock > DAY_NS / 2);
+            self.day = Some((clock, days));
+            self.date_ns + days * DAY_NS
         };
         let ns = i128::from(midnight_ns) + i128::from(clock);
         let ns = if dated { offset.to_utc(ns) } else { ns };
@@ -239,4 +232,10 @@ impl Reader<'_> {
         let timed = self.names.iter().any(|name| name == "Time");
         self.gathering.finish(self.options.sort, dated && timed, notes)
     }
+}
+
+/// The beginning of a day such as `20260723`.
+fn midnight(date: &str) -> Option<u64> {
+    let day = format!("{}-{}-{}", date.get(..4)?, date.get(4..6)?, date.get(6..)?);
+    moment(&format!("{day} 00:00:00"), UtcOffset::default())
 }

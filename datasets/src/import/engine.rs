@@ -53,10 +53,13 @@ pub(super) fn read_metrics(
     gathering.finish(dated, notes)
 }
 
+/// The numbers of an engine at a moment.
+type Numbers = [Option<f64>; NUMBERS.len()];
+
 /// Values by moment and engine, and where they came from.
 #[derive(Default)]
 struct Gathering {
-    rows: BTreeMap<(u64, String), ([Option<f64>; NUMBERS.len()], At)>,
+    rows: BTreeMap<(u64, String), (Numbers, At)>,
 }
 
 impl Gathering {
@@ -102,7 +105,7 @@ impl Gathering {
             // One counter for each way to finish.
             Some(sum) if name == "finished" => *sum += value,
             Some(_) => {
-                notes.dropped(&format!("a second value of `{name}` of an engine at the same moment"), at)
+                notes.dropped(&format!("a second value of `{name}` of an engine at the same moment"), at);
             }
         }
     }
@@ -113,7 +116,7 @@ impl Gathering {
         };
         let origin_ns = if dated { *first_ns } else { 0 };
         let one = self.rows.keys().all(|(_, engine)| engine == first);
-        let mut before: BTreeMap<String, [Option<f64>; NUMBERS.len()]> = BTreeMap::new();
+        let mut before: BTreeMap<String, Numbers> = BTreeMap::new();
         let mut samples = Vec::with_capacity(self.rows.len());
         for ((at_ns, engine), (numbers, at)) in self.rows {
             let last = before.entry(engine.clone()).or_insert(numbers);

@@ -38,11 +38,11 @@ pub(super) fn read(text: &str, options: &Options, notes: &mut Notes, sink: Sink<
         if content.is_empty() {
             continue;
         }
-        if let Some(stamp) = stamp(content, options) {
-            if content.contains('T') && !has_zone(content) && options.utc_offset.is_none() {
+        if let Some((stamp_ns, local)) = stamp(content, options) {
+            if local && options.utc_offset.is_none() {
                 notes.remark("a local time, taken as UTC (--utc-offset says otherwise)", at);
             }
-            clock.stamp_ns = Some(stamp);
+            clock.stamp_ns = Some(stamp_ns);
             continue;
         }
         if content.starts_with('#') {
@@ -120,12 +120,13 @@ impl Clock<'_> {
     }
 }
 
-/// The moment that a line gives, if that is what it is.
-fn stamp(line: &str, options: &Options) -> Option<u64> {
+/// The moment that a line gives, if that is what it is, and whether it is a local time without a zone.
+fn stamp(line: &str, options: &Options) -> Option<(u64, bool)> {
     let text = line.trim_start_matches('#').trim();
-    epoch(text)
-        .filter(|ns| *ns >= FIRST_EPOCH_NS)
-        .or_else(|| moment(text, options.utc_offset.unwrap_or_default()))
+    if let Some(ns) = epoch(text).filter(|ns| *ns >= FIRST_EPOCH_NS) {
+        return Some((ns, false));
+    }
+    Some((moment(text, options.utc_offset.unwrap_or_default())?, !has_zone(text)))
 }
 
 /// Parses a line; the error has the character that it is about, counted from 1, and what is wanted there.

@@ -217,16 +217,13 @@ impl Reader<'_> {
     fn row(&mut self, header: &Header, cells: &[&str], at: At, notes: &mut Notes) -> Result<(), Fault> {
         let place_of = |wanted: &Column| header.columns.iter().position(|column| column == wanted);
         let text_of = |wanted: &Column| place_of(wanted).map(|place| cells[place].trim());
-        let index = match text_of(&Column::Index) {
-            Some(text) => match text.parse::<u32>() {
-                Ok(index) => Some(index),
-                Err(_) => {
-                    let what = format!("found \"{}\"; the number of a device is wanted", shortened(text));
-                    return Err(fault(what).at(at.to_string()).column("index"));
-                }
-            },
-            None => self.options.device,
-        };
+        let stated = text_of(&Column::Index).map(|text| {
+            text.parse::<u32>().map_err(|_| {
+                let what = format!("found \"{}\"; the number of a device is wanted", shortened(text));
+                fault(what).at(at.to_string()).column("index")
+            })
+        });
+        let index = stated.transpose()?.or(self.options.device);
         let key = header.key.map_or("", |place| cells[place].trim());
         let device = self.gathering.device(key, index);
         if self.gathering.devices[device].name.is_empty() {

@@ -13,6 +13,9 @@ pub struct Report {
     pub kind: Kind,
     /// Rows that it became.
     pub rows: u64,
+    /// Of a request log: rows of requests that were served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served: Option<u64>,
     /// Devices or engines in it; empty of a request log.
     pub sources: Vec<String>,
     /// From the first row to the last, s.

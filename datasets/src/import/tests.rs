@@ -52,5 +52,6 @@ fn dropped(report: &Report) -> Vec<(&str, u64, &str)> {
 }
 
 fn remarks(report: &Report) -> String {
-    report.remarks.iter().map(|note| format!("{} ({})\n", note.what, note.first)).collect()
+    let told = report.remarks.iter().map(|note| format!("{} ({})", note.what, note.first));
+    told.collect::<Vec<_>>().join("\n")
 }

@@ -13,10 +13,10 @@ use super::table::{check_lengths, guarded, text_schema};
 
 const FORMAT: &str = "CSV";
 
-pub(super) fn read<'a, S: Selection>(
-    text: &'a str,
+pub(super) fn read<S: Selection>(
+    text: &str,
     select: impl FnOnce(&[String]) -> Result<S, Fault>,
-) -> Result<Rows<'a, S>, Fault> {
+) -> Result<Rows<'_, S>, Fault> {
     // Blank lines at the end are an editor's doing; between rows they are refused.
     let text = text.trim_end();
     if text.is_empty() {

@@ -15,10 +15,10 @@ use super::table::{check_lengths, guarded, text_schema};
 
 const FORMAT: &str = "JSON lines";
 
-pub(super) fn read<'a, S: Selection>(
-    text: &'a str,
+pub(super) fn read<S: Selection>(
+    text: &str,
     select: impl FnOnce(&[String]) -> Result<S, Fault>,
-) -> Result<Rows<'a, S>, Fault> {
+) -> Result<Rows<'_, S>, Fault> {
     let (_, line) = lines(text).next().ok_or(Problem::Empty)?;
     if line.trim_start().starts_with('[') {
         let wanted = "one JSON object a line";

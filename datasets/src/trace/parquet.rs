@@ -16,10 +16,10 @@ const FORMAT: &str = "Parquet";
 /// What a Parquet file begins and ends with.
 const MAGIC: &[u8] = b"PAR1";
 
-pub(super) fn read<'a, S: Selection>(
-    bytes: &'a [u8],
+pub(super) fn read<S: Selection>(
+    bytes: &[u8],
     select: impl FnOnce(&[String]) -> Result<S, Fault>,
-) -> Result<Rows<'a, S>, Fault> {
+) -> Result<Rows<'_, S>, Fault> {
     check_frame(bytes)?;
     let mut reader = ParquetReader::new(Cursor::new(bytes));
     let (schema, metadata) = guarded(FORMAT, || Ok((reader.schema()?, reader.get_metadata()?.clone())))?;

@@ -21,11 +21,11 @@ pub(crate) struct Rows<'a, S> {
 }
 
 /// Reads the content of a file. `select` is given the header, and says which of its columns are wanted.
-pub(crate) fn rows<'a, S: Selection>(
+pub(crate) fn rows<S: Selection>(
     format: Format,
-    bytes: &'a [u8],
+    bytes: &[u8],
     select: impl FnOnce(&[String]) -> Result<S, Fault>,
-) -> Result<Rows<'a, S>, Fault> {
+) -> Result<Rows<'_, S>, Fault> {
     check_kind(format, bytes)?;
     match format {
         Format::Csv => csv::read(text_of(bytes)?, select),

@@ -48,7 +48,7 @@ pub(crate) enum Command {
                             --time-unit ms --tokens-in prompt --tokens-out completion"
     )]
     Trace(TraceArguments),
-    /// Get a calibration from what a machine shows: import files, show fits, compare runs with logs.
+    /// From what a machine shows to a calibration: import files, show fits, hold runs against logs.
     #[command(subcommand)]
     Calibrate(Calibrate),
     /// Tell one request's story: where it was, what each policy decided and why, how it ended.

@@ -140,14 +140,14 @@ pub fn compare(
     let crowds = [crowd(simulated, ours), crowd(measured, theirs)];
     let mut remarks = remarks(&crowds);
     let [after_ours, after_theirs] = [&ours[skip..], &theirs[skip..]];
-    let measures = MEASURES.map(|measure| compared(measure, after_ours, after_theirs)).to_vec();
+    let figures = MEASURES.map(|measure| compared(measure, after_ours, after_theirs)).to_vec();
     let curves = curves::curves(simulated, measured, [ours, theirs], series, &mut remarks);
     let [of_simulated, of_measured] = crowds;
     Ok(Comparison {
         simulated: of_simulated,
         measured: of_measured,
         skipped: skip,
-        measures,
+        measures: figures,
         paired: same(ours, theirs)
             .then(|| MEASURES.map(|measure| paired(measure, after_ours, after_theirs)).to_vec()),
         curves,

@@ -209,7 +209,7 @@ impl Sheet {
             within(&["errors", "error"]) || ["_error", "_worst"].iter().any(|end| last.ends_with(end));
         let fitted = line.value.parse::<f64>().is_ok()
             && (within(&["cost", "fit", "coefficients"]) || path.len() == 1);
-        let list = if within(&["source"]) {
+        let place = if within(&["source"]) {
             &mut self.source
         } else if is_error {
             &mut self.errors
@@ -222,7 +222,7 @@ impl Sheet {
         } else {
             &mut self.settings
         };
-        list.push(line);
+        place.push(line);
     }
 }
 
@@ -270,21 +270,23 @@ fn compact(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-3 { format!("{value:e}") } else { value.to_string() }
 }
 
+/// How keys end that name a unit.
+const ENDS: [(&str, &str); 9] = [
+    ("_s", "s"),
+    ("_ms", "ms"),
+    ("_w", "W"),
+    ("_j", "J"),
+    ("_gb", "GB"),
+    ("_bytes", "B"),
+    ("_blocks", "blocks"),
+    ("_tokens", "tokens"),
+    ("_share", "share"),
+];
+
 /// The unit that a key names.
 fn unit(path: &[String]) -> String {
     let last = path.last().map_or("", String::as_str);
     let within = |word: &str| path.iter().any(|part| part == word);
-    const ENDS: [(&str, &str); 9] = [
-        ("_s", "s"),
-        ("_ms", "ms"),
-        ("_w", "W"),
-        ("_j", "J"),
-        ("_gb", "GB"),
-        ("_bytes", "B"),
-        ("_blocks", "blocks"),
-        ("_tokens", "tokens"),
-        ("_share", "share"),
-    ];
     let by_end = ENDS.iter().find(|(end, _)| last.ends_with(end)).map(|(_, unit)| *unit);
     let is_error = within("errors") || last.ends_with("_error") || last.ends_with("_worst");
     let unit = if is_error {

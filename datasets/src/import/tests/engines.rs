@@ -51,6 +51,16 @@ fn scrapes_of_vllm_become_a_series() {
 }
 
 #[test]
+fn local_moments_before_scrapes_are_remarked() {
+    let text = "2026-07-23 12:00:00\nvllm:num_requests_running 3\n";
+    let (samples, report) = engines(text, &Options::default());
+    assert!(remarks(&report).contains("--utc-offset"), "{report:?}");
+    let east = Options { utc_offset: Some("+02:00".parse().unwrap()), ..Options::default() };
+    let (earlier, report) = engines(text, &east);
+    assert_eq!((samples[0].wall_ns - earlier[0].wall_ns, report.remarks.len()), (7_200_000_000_000, 0));
+}
+
+#[test]
 fn engines_are_told_apart() {
     let text = "vllm:num_requests_running{engine=\"0\"} 1 1784800000000\nvllm:num_requests_running{engine=\"1\"} 2 1784800000000\n";
     let (samples, report) = engines(text, &Options::default());

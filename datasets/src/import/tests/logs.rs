@@ -76,6 +76,7 @@ ts,p,c,ttft,e2e,code
         ("a served request whose last token has no time", 1, "line 9"),
     ];
     assert_eq!(dropped(&report), expected);
+    assert_eq!(report.served, Some(2));
     let remarks = remarks(&report);
     assert!(remarks.contains("sorted by arrival (line 3)") && remarks.contains("taken as UTC"), "{remarks}");
     let east = Options { utc_offset: Some("+01:00".parse().unwrap()), ..options };

@@ -1,5 +1,7 @@
 //! Malformed files: refused with their place and with what is allowed, and never a panic.
 
+use std::fmt::Write;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -32,7 +34,7 @@ fn malformed_files_are_refused_with_place_and_advice() {
         ),
         (format!("timestamp, memory.used [km]\n{time}, 1\n"), "line 1, column `memory.used`: its unit is km"),
         (
-            format!("memory.used, memory.used\n1, 1\n"),
+            "memory.used, memory.used\n1, 1\n".to_owned(),
             "line 1, column `memory.used`: the column stands there twice",
         ),
         (format!("{dmon}20260723 12:00:09 0\n"), "line 3: found 3 values, where 4 are wanted"),
@@ -152,7 +154,7 @@ proptest! {
     ) {
         let from = Kind::ALL.get(kind).copied();
         let every_s = (every && from != Some(Kind::Requests)).then_some(1e6);
-        let options = Options { from, sort, every_s, ..Options::default() };
+        let options = Options { from, every_s, sort, ..Options::default() };
         for end in ["", "\n"] {
             let _ = import_bytes("file", None, (lines.join("\n") + end).as_bytes(), &options);
         }
@@ -162,7 +164,7 @@ proptest! {
     fn any_log_is_in_order(rows in prop::collection::vec((any::<i64>(), any::<i64>(), any::<i64>()), 1..20)) {
         let mut text = "sent_ns,tokens_in,tokens_out,first_token_ns,last_token_ns\n".to_owned();
         for (arrival, first, last) in rows {
-            text += &format!("{arrival},1,1,{first},{last}\n");
+            writeln!(text, "{arrival},1,1,{first},{last}").unwrap();
         }
         if let Ok((Imported::Requests(log), _)) = import_bytes("file", None, text.as_bytes(), &Options::default()) {
             prop_assert!(log.requests.is_sorted_by(|a, b| a.arrival_s <= b.arrival_s));

@@ -14,7 +14,7 @@ use clap::Subcommand;
 pub(crate) enum Calibrate {
     /// Bring telemetry, engine metrics and request logs of other tools into Parquet, and say what was dropped.
     #[command(after_help = import::EXAMPLES)]
-    Import(import::ImportArgs),
+    Import(Box<import::ImportArgs>),
     /// Fit a calibration to measured data, judged on a part of the data that the fit does not see.
     #[command(after_help = fit::EXAMPLES)]
     Fit(fit::FitArgs),
@@ -23,7 +23,7 @@ pub(crate) enum Calibrate {
     Show(show::ShowArgs),
     /// Hold a simulated run against a real request log: percentiles, and queue and KV cache over time.
     #[command(after_help = compare::EXAMPLES)]
-    Compare(compare::CompareArgs),
+    Compare(Box<compare::CompareArgs>),
 }
 
 pub(crate) fn calibrate(command: &Calibrate) -> Result<(), Failure> {

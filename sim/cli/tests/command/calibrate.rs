@@ -120,6 +120,7 @@ trace = "{log}"
 l1 = ["llm"]
 [stages.llm]
 kind = "llm_batching"
+replicas = 1
 calibration = "vllm-rtx4090-llama-3.1-8b"
 [policy.queue]
 kind = "fifo"

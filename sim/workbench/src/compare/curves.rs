@@ -226,10 +226,10 @@ mod tests {
         spread(2.0, 2.0, 1.0, |_, _, _| panic!("it takes no time"));
     }
 
-    fn sample(t_s: u64, wall_s: u64, engine: &str, running: f64, kv: f64) -> EngineSample {
+    fn sample(since: u64, wall: u64, engine: &str, running: f64, kv: f64) -> EngineSample {
         let mut numbers = [None; NUMBERS.len()];
         (numbers[0], numbers[3]) = (Some(running), Some(kv));
-        let (t_ns, wall_ns) = (t_s * 1_000_000_000, wall_s * 1_000_000_000);
+        let (t_ns, wall_ns) = (since * 1_000_000_000, wall * 1_000_000_000);
         EngineSample { t_ns, wall_ns, engine: engine.to_owned(), numbers }
     }
 

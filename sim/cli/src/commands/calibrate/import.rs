@@ -24,7 +24,7 @@ const MOST_SOURCES: usize = 8;
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     /// File of another tool: CSV of `nvidia-smi --query-gpu`, text of `nvidia-smi dmon`, scrapes of the DCGM
-    /// exporter or of vLLM, Prometheus' answer to query_range, a request log in CSV, JSON lines or Parquet.
+    /// exporter or of vLLM, Prometheus' answer to `query_range`, a request log in CSV, JSON lines or Parquet.
     file: PathBuf,
     /// Parquet file to write.
     #[arg(long, value_name = "FILE")]
@@ -109,6 +109,10 @@ fn text(report: &Report) -> String {
         let _ = write!(out, ", one each {}", seconds(period_s));
     }
     out.push('\n');
+    if let Some(served) = report.served {
+        let _ =
+            writeln!(out, "{} requests were served, {} were not", count(served), count(report.rows - served));
+    }
     if !report.sources.is_empty() {
         let more = report.sources.len().saturating_sub(MOST_SOURCES);
         let shown = report.sources[..report.sources.len() - more].join(", ");
