@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Check(check) => commands::check::check(check),
         Command::Params(params) => commands::params::params(params),
         Command::Trace(trace) => commands::trace::trace(trace),
+        Command::Calibrate(calibrate) => commands::calibrate::calibrate(calibrate),
         Command::Explain(explain) => commands::explain::explain(explain),
     };
     match done {

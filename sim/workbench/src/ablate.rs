@@ -21,12 +21,13 @@ use crate::VERSION;
 use crate::clock::Stopwatch;
 use crate::inputs::{OpenError, Opened};
 use crate::run::{Progress, RunFailure, replicate};
-use crate::summary::{CONFIDENCE, MetricSummary, ScenarioId};
+use crate::summary::{CONFIDENCE, MetricSummary, ScenarioId, fold};
+use crate::tune::Estimate;
+use crate::wanted::wanted;
 use crate::workers::Workers;
 use forebay_engine::Interval;
 use forebay_model::document::Setting;
 use forebay_model::scenario::Loaded;
-use forebay_model::scenario::objective::Constraint;
 use forebay_model::{Digest, Metrics, Replication};
 use indexmap::IndexMap;
 use modules::{Switch, switches};
@@ -47,6 +48,8 @@ pub struct Ablation {
     pub seed: u64,
     /// Replications of each run.
     pub replications: u32,
+    /// Hash over all outcomes of all runs in order.
+    pub digest: String,
     /// Time it took, seconds.
     pub wall_s: f64,
     /// The scenario as it is.
@@ -142,6 +145,10 @@ pub fn ablate(opened: &Opened, workers: &Workers, progress: Progress<'_>) -> Res
             progress(piece + 1, count);
         },
     )?;
+    let mut digest = Digest::EMPTY;
+    for outcomes in sheets.iter().flat_map(|sheet| &sheet.digests) {
+        fold(&mut digest, *outcomes);
+    }
     let mut sheets = sheets.into_iter();
     let with = sheets.next().unwrap_or_default();
     if let Some(failure) = with.failure {
@@ -162,6 +169,7 @@ pub fn ablate(opened: &Opened, workers: &Workers, progress: Progress<'_>) -> Res
         scenario: ScenarioId::of(loaded),
         seed: loaded.scenario.run.seed,
         replications: loaded.scenario.run.replications,
+        digest: digest.hex(),
         wall_s: watch.elapsed_s(),
         metrics,
         modules,
@@ -182,9 +190,7 @@ fn one(loaded: &Loaded, piece: usize) -> Result<Result<Replication, RunFailure>,
 fn names(loaded: &Loaded) -> Vec<String> {
     let mut names: Vec<String> = METRICS.map(str::to_owned).to_vec();
     if let Some(objective) = &loaded.scenario.objective {
-        let wanted = objective.maximize.iter().chain(&objective.minimize).cloned();
-        let constraints = objective.constraints.iter().filter_map(|text| Constraint::parse(text).ok());
-        for name in wanted.chain(constraints.map(|constraint| constraint.metric)) {
+        for (_, name) in wanted(objective) {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -244,7 +250,7 @@ impl Sheet {
         let some = !values.is_empty();
         Some(MetricSummary {
             value: some.then_some(interval.mean),
-            ci95: (interval.n >= 2 && !self.nothing_random()).then_some([interval.lo, interval.hi]),
+            ci95: Estimate::of(interval, self.nothing_random()).ci95,
             unit: self.units.get(name).cloned().unwrap_or_default(),
             reason: (!some).then(|| "no replication has a value".to_owned()),
         })
@@ -259,11 +265,11 @@ impl Sheet {
         let differences: Vec<f64> =
             values.iter().zip(with_values).filter_map(|(here, there)| Some((*here)? - (*there)?)).collect();
         let interval = Interval::of(&differences, CONFIDENCE);
-        let random = !(self.nothing_random() && with.nothing_random());
+        let one_crowd = self.nothing_random() && with.nothing_random();
         Change {
             without: self.summary(name).and_then(|metric| metric.value),
             difference: (!differences.is_empty()).then_some(interval.mean),
-            ci95: (interval.n >= 2 && random).then_some([interval.lo, interval.hi]),
+            ci95: Estimate::of(interval, one_crowd).ci95,
             unit: with.units.get(name).cloned().unwrap_or_default(),
         }
     }

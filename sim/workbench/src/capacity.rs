@@ -4,7 +4,8 @@
 //! A stage of c servers that each request occupies for S seconds on average carries c / S requests a
 //! second at most, and the service no more than the least of its stages (published case R1). All is for
 //! requests served at L1; retries, people who ask again, fallback, interference between stages on one
-//! device and limits of the policy are left out: that is what the simulation is for.
+//! device and limits of the policy are left out: that is what the simulation is for. A stage with autoscaling
+//! counts with the most replicas that it may start: a ceiling is what cannot be exceeded.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -22,6 +23,7 @@ mod stages;
 
 pub use queueing::{Waiting, erlang_b, erlang_c, waiting};
 
+use crate::summary::ScenarioId;
 use demand::Demand;
 use forebay_engine::DistError;
 use forebay_model::scenario::Loaded;
@@ -30,8 +32,8 @@ use serde::Serialize;
 /// What a service can carry, and what is asked of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Capacity {
-    /// Name of the scenario.
-    pub scenario: String,
+    /// The scenario.
+    pub scenario: ScenarioId,
     /// Requests per second that arrive, on average over the run; of a trace, over the time in which it sends.
     pub offered_per_s: f64,
     /// Requests per second that arrive at the busiest time.
@@ -53,8 +55,9 @@ pub struct StageCapacity {
     pub name: String,
     /// What kind it is.
     pub kind: String,
-    /// Parallel servers: connections, GPUs, slots, or sequences that run at once.
-    pub servers: f64,
+    /// Parallel servers: connections, GPUs, slots, or sequences that run at once, with all replicas that
+    /// autoscaling may start; absent: no bound, or none that is known.
+    pub servers: Option<f64>,
     /// Time that a request occupies one of them, seconds, mean over the requests that come here.
     pub service_s: Option<f64>,
     /// Share of the requests that come here, at L1.
@@ -89,7 +92,7 @@ impl Capacity {
         ];
         notes.extend(demand.notes.iter().cloned());
         Ok(Self {
-            scenario: loaded.scenario.name.clone(),
+            scenario: ScenarioId::of(loaded),
             offered_per_s: demand.offered_per_s(),
             peak_per_s: demand.peak_per_s(),
             ceiling_per_s: least.map(|(ceiling, _)| ceiling),
@@ -225,6 +228,46 @@ per_token_s = 0.01
         // M/M/1 at 0.8 with 0.1 s: the wait is 0.4 s, and 80 % wait.
         let waiting = capacity.stages[0].waiting.unwrap();
         assert!((waiting.mean_s - 0.4).abs() < 1e-9 && (waiting.probability - 0.8).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_autoscaled_stage_counts_at_its_most() {
+        let scaled =
+            RAG.replace("slots = 10", "slots = 10\nautoscale = { by = \"demand\", least = 1, most = 6 }");
+        let capacity = capacity(&scaled);
+        let llm = &capacity.stages[2];
+        assert_eq!((llm.servers, llm.waiting), (Some(60.0), None));
+        assert!((llm.ceiling_per_s.unwrap() - 30.0).abs() < 1e-9);
+        assert!(llm.note.as_deref().unwrap().contains("6 replicas"), "{llm:?}");
+    }
+
+    #[test]
+    fn what_has_no_bound_has_no_servers_and_no_ceiling() {
+        let cached = RAG.replace("[\"store\", ", "[\"cache\", \"store\", ").replace(
+            "[stages.store]",
+            "[stages.cache]\nkind = \"semantic_cache\"\nlookup_s = 0.02\n[stages.store]",
+        );
+        let open = capacity(&cached);
+        let cache = &open.stages[0];
+        assert_eq!((cache.servers, cache.ceiling_per_s, cache.load), (None, None, None));
+        assert_eq!(open.first_bottleneck.as_deref(), Some("rerank"));
+        let bound = capacity(&cached.replace("lookup_s = 0.02", "lookup_s = 0.02\nlookups_at_once = 3"));
+        assert_eq!(bound.stages[0].servers, Some(3.0));
+        assert!((bound.stages[0].ceiling_per_s.unwrap() - 150.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_source_with_a_mix_of_its_own_brings_that() {
+        let two = RAG.replace(
+            "[endpoints.ask]",
+            "[workload.classes.short]\nendpoint = \"chat\"\n[endpoints.chat]\nl1 = [\"llm\"]\n[endpoints.ask]",
+        );
+        let share =
+            |text: &str| capacity(text).stages.iter().find(|s| s.name == "rerank").unwrap().visited_share;
+        let two = two.replace("[workload.classes.any]", "[workload.classes.any]\nendpoint = \"ask\"");
+        assert!((share(&two) - 0.5).abs() < 1e-9);
+        let mixed = format!("{two}[workload.mix.all]\nany = 1\nshort = 3\n");
+        assert!((share(&mixed) - 0.25).abs() < 1e-9);
     }
 
     #[test]

@@ -9,9 +9,10 @@
 //! | `hysteresis.within_noise` | scenario | a threshold's band is narrower than its signal's noise |
 //! | `run.single_replication` | scenario | no interval can be given |
 //! | `calibration.outside_range` | scenario | an engine's calibration was measured on other lengths |
-//! | `signal.absent` | scenario | a rule follows a signal that nothing gives |
+//! | `signal.absent` | scenario | a rule, module, loop or alert follows a signal that nothing gives |
 //! | `threshold.order` | scenario | a worse level is taken before a better one |
 //! | `policy.never_asked` | scenario | a guard or gate stands at a call that no path makes |
+//! | `parameter.no_effect` | scenario | nothing in the scenario reads it |
 //! | `objective.no_value` | scenario | what is wanted has no value in this scenario |
 //! | `engine.prompt_too_long` | scenario | the mean request is larger than the engine's KV memory |
 //! | `trace.ends_early` | scenario | averages run over time in which the trace is over |
@@ -21,15 +22,19 @@
 //! | `run.nothing_random` | run | all replications were the same |
 //! | `run.warmup` | run | the run had not settled when measuring began |
 //! | `threshold.never_reached` | run | a level's threshold was not reached in any replication |
-//! | `threshold.always_on` | run | a level's threshold was exceeded all the time |
+//! | `threshold.always_on` | run | a level's threshold was reached all the time |
+//! | `gate.never_acts` | run | a gate was never half as full as its bound |
+//! | `limiter.rules_wiped` | run | an empty rule set switched a limiter off |
 //! | `bottleneck.near_saturation` | run | small errors of capacity become large errors of latency |
 
 mod calibration;
 mod configuration;
 mod inert;
 mod measured;
+mod no_effect;
 mod reach;
 mod replay;
+mod signals;
 mod thresholds;
 
 pub use configuration::of_scenario;
@@ -70,5 +75,32 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} [{}]: {}. {}.", self.parameter, self.code, self.evidence, self.advice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// The codes that a text gives to findings: the first literal of each.
+    fn codes(text: &str) -> Vec<String> {
+        let after = |mark: &'static str| text.split(mark).skip(1).map(str::trim_start);
+        let literal = |rest: &str| Some(rest.strip_prefix('"')?.split('"').next()?.to_owned());
+        after("Finding::new(").chain(after("let code = ")).filter_map(literal).collect()
+    }
+
+    #[test]
+    fn the_table_holds_every_code_and_no_other() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+        let table: BTreeSet<String> = read(&source.join("findings.rs"))
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("//! | `")?.split('`').next()?.to_owned()))
+            .collect();
+        let files = std::fs::read_dir(source.join("findings")).unwrap();
+        let given: BTreeSet<String> = files.flat_map(|file| codes(&read(&file.unwrap().path()))).collect();
+        assert!(given.len() > 20, "{given:?}");
+        assert_eq!(table, given);
     }
 }

@@ -11,6 +11,7 @@
 //! | [`mod@ablate`] | what each module of the policy is worth |
 //! | [`capacity`] | ceilings in closed form, before any simulation |
 //! | [`tune`] | the best value of a parameter within constraints |
+//! | [`mod@compare`] | a simulated run against a real request log |
 //! | [`show`] | numbers as people read them |
 //! | [`spans`] | single requests, written as a trace for viewers and told in words |
 //! | [`output`] | run folders and tuning folders |
@@ -22,8 +23,10 @@
 pub mod ablate;
 pub mod capacity;
 pub mod clock;
+pub mod compare;
 pub mod findings;
 pub mod inputs;
+mod mix;
 pub mod output;
 pub mod run;
 pub mod show;
@@ -31,6 +34,7 @@ pub mod spans;
 pub mod summary;
 pub mod tune;
 pub mod verdict;
+mod wanted;
 pub mod workers;
 
 pub use ablate::{Ablation, ablate};

@@ -3,18 +3,22 @@
 //! The files go into a hidden folder beside the target, which takes the target's name when all are there.
 
 mod place;
+mod tables;
 
 use crate::VERSION;
 use crate::run::Run;
 use crate::spans;
 use crate::summary::{ScenarioId, Summary};
 use forebay_datasets::files::{FileError, write_whole};
-use forebay_datasets::frames::{Table, TableColumn, TableError, Values, write_parquet};
+use forebay_datasets::frames::{Table, TableError, write_parquet};
 use forebay_model::scenario::Loaded;
-use forebay_model::timeline::Point;
 use place::{MANIFEST, named, or_present, remove, replaceable};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use tables::{marks, requests, timeline};
+
+/// The file of a run folder with the run's requests, if they were asked for.
+pub const REQUESTS: &str = "requests.parquet";
 
 /// Why results were not written.
 #[derive(Debug, thiserror::Error)]
@@ -251,6 +255,11 @@ impl Manifest {
             machine: Machine::this(),
         }
     }
+
+    /// Of a result for which nothing was simulated.
+    pub fn unsimulated(command: &str, loaded: &Loaded) -> Self {
+        Self::new(command, loaded, None, 0.0)
+    }
 }
 
 /// Writes a run folder.
@@ -264,6 +273,10 @@ pub fn write_run(target: &Path, force: bool, loaded: &Loaded, run: &Run) -> Resu
     folder.json("summary.json", summary)?;
     folder.json("findings.json", &summary.findings)?;
     folder.table("timeline.parquet", &timeline(&run.timelines))?;
+    folder.table("marks.parquet", &marks(&run.happened))?;
+    if let Some(log) = &run.requests {
+        folder.table(REQUESTS, &requests(log, loaded))?;
+    }
     if let Some(followed) = &run.followed {
         folder.text(spans::FILE, &spans::text(followed))?;
     }
@@ -272,7 +285,7 @@ pub fn write_run(target: &Path, force: bool, loaded: &Loaded, run: &Run) -> Resu
     folder.commit()
 }
 
-/// Writes a folder with one JSON result and the scenario it is about.
+/// Writes a folder with one JSON result, named as the manifest's command, and the scenario it is about.
 ///
 /// # Errors
 /// See [`OutputError`]; nothing is left behind then.
@@ -280,43 +293,14 @@ pub fn write_result(
     target: &Path,
     force: bool,
     loaded: &Loaded,
-    command: &str,
+    manifest: &Manifest,
     value: &impl Serialize,
 ) -> Result<PathBuf, OutputError> {
     let folder = Folder::create(target, force)?;
     folder.text("scenario.toml", &loaded.resolved)?;
-    folder.json(&format!("{command}.json"), value)?;
-    folder.json(MANIFEST, &Manifest::new(command, loaded, None, 0.0))?;
+    folder.json(&format!("{}.json", manifest.command), value)?;
+    folder.json(MANIFEST, manifest)?;
     folder.commit()
-}
-
-/// The timelines of all replications as one table.
-pub fn timeline(timelines: &[Vec<Point>]) -> Table {
-    let rows = || timelines.iter().flatten();
-    let f64s = |of: fn(&Point) -> f64| Values::F64(rows().map(of).collect());
-    let counts = |of: fn(&Point) -> u64| Values::U64(rows().map(of).collect());
-    let replication =
-        timelines.iter().enumerate().flat_map(|(index, points)| vec![index as u64; points.len()]);
-    let column = TableColumn::new;
-    Table {
-        columns: vec![
-            column("replication", "", Values::U64(replication.collect())),
-            column("t_s", "s", f64s(|p| p.t_s)),
-            column("offered", "", counts(|p| p.offered)),
-            column("answered_l1", "", counts(|p| p.answered[0])),
-            column("answered_l2", "", counts(|p| p.answered[1])),
-            column("answered_l3", "", counts(|p| p.answered[2])),
-            column("answered_l4", "", counts(|p| p.answered[3])),
-            column("answered_cache", "", counts(|p| p.cached)),
-            column("rejected", "", counts(|p| p.rejected)),
-            column("lost", "", counts(|p| p.lost)),
-            column("latency_mean_s", "s", f64s(|p| p.latency_mean_s)),
-            column("in_system", "", counts(|p| p.in_system)),
-            column("queued", "", counts(|p| p.queued)),
-            column("vram", "share", Values::MaybeF64(rows().map(|p| p.vram).collect())),
-            column("kv", "share", Values::MaybeF64(rows().map(|p| p.kv).collect())),
-        ],
-    }
 }
 
 #[cfg(test)]
@@ -373,6 +357,8 @@ pub(crate) mod tests {
         assert_eq!(again.loaded.hash, opened.loaded.hash);
         let table = read_parquet(&target.join("timeline.parquet")).unwrap();
         assert_eq!(table.columns[1].values.len(), 4 * 600);
+        let marks = read_parquet(&target.join("marks.parquet")).unwrap();
+        assert_eq!((marks.columns.len(), marks.columns[0].values.len()), (8, 0));
         assert!(target.join("findings.json").is_file());
     }
 

@@ -178,6 +178,13 @@ pub(crate) fn interval(values: &Welford) -> Interval {
     Interval { mean, lo: mean - half, hi: mean + half, n }
 }
 
+/// Takes the outcomes of the next replication into a digest.
+pub(crate) fn fold(digest: &mut Digest, outcomes: Digest) {
+    let Digest(word) = outcomes;
+    digest.fold(word as u64);
+    digest.fold((word >> 64) as u64);
+}
+
 /// A metric while replications come in: constant memory however many there are.
 #[derive(Clone, Debug)]
 struct Gathered {
@@ -258,9 +265,7 @@ impl Gathering {
 
     /// Adds the next replication.
     pub(crate) fn add(&mut self, replication: &Replication, loaded: &Loaded) {
-        let Digest(word) = replication.digest;
-        self.digest.fold(word as u64);
-        self.digest.fold((word >> 64) as u64);
+        fold(&mut self.digest, replication.digest);
         self.simulated_s += replication.simulated_s;
         self.events += replication.events;
         self.ledger.add(&replication.ledger);

@@ -5,7 +5,7 @@ use crate::arguments::{Format, RunArguments};
 use crate::failure::Failure;
 use crate::terminal::{Counter, complain, print};
 use crate::units::{count, seconds};
-use forebay_workbench::output::{Folder, json, write_result};
+use forebay_workbench::output::{Folder, Manifest, json, write_result};
 
 pub(crate) fn ablate(arguments: &RunArguments) -> Result<(), Failure> {
     let common = &arguments.common;
@@ -30,7 +30,9 @@ pub(crate) fn ablate(arguments: &RunArguments) -> Result<(), Failure> {
     }
     // After the result is out: a disk that is full must not cost hours of simulation.
     if let Some(out) = &common.out {
-        let folder = write_result(out, common.force, &opened.loaded, "ablation", &ablation)
+        let digest = Some(ablation.digest.clone());
+        let manifest = Manifest::new("ablation", &opened.loaded, digest, ablation.wall_s);
+        let folder = write_result(out, common.force, &opened.loaded, &manifest, &ablation)
             .map_err(Failure::unwritten)?;
         if !common.quiet {
             complain(&format!("written: {}", folder.display()));

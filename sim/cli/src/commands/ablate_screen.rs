@@ -16,13 +16,14 @@ pub(crate) fn screen(loaded: &Loaded, ablation: &Ablation) -> String {
     let plural = if ablation.replications == 1 { "" } else { "s" };
     let _ = writeln!(
         out,
-        "{}: what each module of the policy is worth\nseed {}, {} replication{plural} of {}\n\n\
+        "{}: what each module of the policy is worth\nseed {}, {} replication{plural} of {}, digest {}\n\n\
          Each row: what changes when this module alone is switched off, on the same crowds; ~ where its sign \
          is open.\n",
         ablation.scenario,
         ablation.seed,
         ablation.replications,
         seconds(loaded.scenario.run.duration_s),
+        ablation.digest,
     );
     let names: Vec<&String> = ablation.metrics.keys().collect();
     let mut rows = vec![std::iter::once(String::new()).chain(names.iter().map(|name| label(name))).collect()];

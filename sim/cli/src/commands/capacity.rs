@@ -7,7 +7,7 @@ use crate::terminal::{complain, print};
 use crate::units::{NONE, number, percent, seconds};
 use anyhow::Context;
 use forebay_workbench::capacity::{Capacity, StageCapacity};
-use forebay_workbench::output::{Folder, json, write_result};
+use forebay_workbench::output::{Folder, Manifest, json, write_result};
 use std::fmt::Write;
 
 pub(crate) fn capacity(arguments: &CapacityArguments) -> Result<(), Failure> {
@@ -22,7 +22,8 @@ pub(crate) fn capacity(arguments: &CapacityArguments) -> Result<(), Failure> {
         Format::Text => print(&text(&capacity))?,
     }
     if let Some(out) = &common.out {
-        let folder = write_result(out, common.force, &opened.loaded, "capacity", &capacity)
+        let manifest = Manifest::unsimulated("capacity", &opened.loaded);
+        let folder = write_result(out, common.force, &opened.loaded, &manifest, &capacity)
             .map_err(Failure::unwritten)?;
         if !common.quiet {
             complain(&format!("written: {}", folder.display()));
@@ -84,7 +85,7 @@ fn line(stage: &StageCapacity) -> Vec<String> {
     vec![
         stage.name.clone(),
         stage.kind.clone(),
-        format!("{:.0}", stage.servers),
+        or_none(stage.servers.map(|servers| format!("{servers:.0}"))),
         or_none(stage.service_s.map(seconds)),
         percent(stage.visited_share),
         or_none(stage.ceiling_per_s.map(|ceiling| format!("{} /s", number(ceiling)))),

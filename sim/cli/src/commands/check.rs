@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::terminal::{complain, print};
 use forebay_workbench::Finding;
 use forebay_workbench::findings::of_scenario;
-use forebay_workbench::output::{Folder, json, write_result};
+use forebay_workbench::output::{Folder, Manifest, json, write_result};
 use forebay_workbench::summary::ScenarioId;
 use serde::Serialize;
 
@@ -41,8 +41,9 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
         }
     }
     if let Some(out) = &common.out {
+        let manifest = Manifest::unsimulated("check", loaded);
         let folder =
-            write_result(out, common.force, loaded, "check", &checked).map_err(Failure::unwritten)?;
+            write_result(out, common.force, loaded, &manifest, &checked).map_err(Failure::unwritten)?;
         if !common.quiet {
             complain(&format!("written: {}", folder.display()));
         }

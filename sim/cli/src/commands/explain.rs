@@ -60,7 +60,7 @@ fn lines(followed: &Followed) -> Vec<Line> {
 }
 
 fn header(origin: &Origin) -> String {
-    format!("{}, seed {}, replication {}", origin.scenario.name, origin.seed, origin.replication)
+    format!("{}, seed {}, replication {}", origin.scenario, origin.seed, origin.replication)
 }
 
 fn list(listed: &Listed<'_>) -> String {

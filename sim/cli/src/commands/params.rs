@@ -7,7 +7,7 @@ use crate::terminal::{complain, print};
 use anyhow::Context;
 use forebay_model::Scenario;
 use forebay_model::document::{Parameter, ParameterKind, parameters, schema};
-use forebay_workbench::output::{Folder, json, write_result};
+use forebay_workbench::output::{Folder, Manifest, json, write_result};
 use serde_json::Value;
 
 pub(crate) fn params(arguments: &ParamsArguments) -> Result<(), Failure> {
@@ -34,8 +34,9 @@ pub(crate) fn params(arguments: &ParamsArguments) -> Result<(), Failure> {
         Format::Text => print(&text(&listed))?,
     }
     if let Some(out) = &common.out {
-        let folder =
-            write_result(out, common.force, &opened.loaded, "params", &listed).map_err(Failure::unwritten)?;
+        let manifest = Manifest::unsimulated("params", &opened.loaded);
+        let folder = write_result(out, common.force, &opened.loaded, &manifest, &listed)
+            .map_err(Failure::unwritten)?;
         if !common.quiet {
             complain(&format!("written: {}", folder.display()));
         }

@@ -1,6 +1,7 @@
 //! The one screen that `forebay run` prints.
 
 use super::run::Judged;
+use super::run_accounts;
 use crate::table::{row, write, write_indented};
 use crate::units::{self, count, number_of, percent, percent_of, seconds, seconds_of};
 use forebay_model::Ledger;
@@ -28,7 +29,11 @@ pub(crate) fn screen(loaded: &Loaded, run: &Run, judged: &[Judged]) -> String {
     latencies(&mut out, &run.summary.metrics);
     out.push('\n');
     service(&mut out, &run.summary.metrics);
+    run_accounts::lines(&mut out, loaded, &run.summary.metrics);
     stages(&mut out, loaded, &run.summary);
+    run_accounts::parts(&mut out, loaded, &run.summary);
+    run_accounts::shadow(&mut out, &run.summary);
+    run_accounts::alerts(&mut out, loaded, &run.summary);
     if !judged.is_empty() {
         out.push_str("\nconstraints\n");
         for judged in judged {
@@ -187,6 +192,10 @@ fn stages(out: &mut String, loaded: &Loaded, summary: &Summary) {
     let mut rows =
         vec![row(["stage", "busy", "calls", "wait mean", "estimate", "wait p99", "queue mean", "ceiling"])];
     for (name, metrics) in stages {
+        // The parts of a stage, its providers and the levels of its cache, have tables of their own.
+        if name != "executor" && !loaded.scenario.stages.contains_key(name) {
+            continue;
+        }
         // An executor without a bound is never waited for.
         if name == "executor" && !has(metrics, "utilisation") {
             continue;

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::terminal::{Counter, complain, print};
 use crate::units::{count, seconds};
 use forebay_workbench::output::{Folder, free_name, json};
+use forebay_workbench::summary::ScenarioId;
 use forebay_workbench::tune::{self, Decision, Plan, Tuning};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ pub(crate) fn tune(arguments: &TuneArguments) -> Result<(), Failure> {
     let plan = Plan::of(&opened, &arguments.overrides())?;
     let target = match &common.out {
         Some(out) => out.clone(),
-        None => default_folder(&opened.loaded.scenario.name),
+        None => default_folder(&ScenarioId::of(&opened.loaded)),
     };
     // Before the work, not after it.
     Folder::check(&target, common.force)?;
@@ -53,10 +54,11 @@ pub(crate) fn tune(arguments: &TuneArguments) -> Result<(), Failure> {
 }
 
 /// A name that is free, so that the same command can be given again.
-fn default_folder(scenario: &str) -> PathBuf {
-    // Names of scenarios are free text; a path is not.
+fn default_folder(scenario: &ScenarioId) -> PathBuf {
+    // Names of scenarios and variants are free text; a path is not.
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
-    let name: String = scenario.chars().map(plain).collect();
+    let variant = scenario.variant.iter().flat_map(|variant| std::iter::once('-').chain(variant.chars()));
+    let name: String = scenario.name.chars().chain(variant).map(plain).collect();
     free_name(&Path::new("out").join(format!("{}-tune", name.trim_start_matches('.'))))
 }
 

@@ -1,6 +1,7 @@
 //! Who arrives, how often, and with what lengths.
 
 use super::Moments;
+use crate::mix::weights;
 use forebay_engine::DistError;
 use forebay_model::Trace;
 use forebay_model::scenario::{Class, Loaded, RunPlan, Source};
@@ -40,7 +41,7 @@ impl Demand {
         let workload = &scenario.workload;
         let mut demand = Self { flows: Vec::new(), peak: 1.0, arrival_scv: 1.0, notes: Vec::new() };
         let (mut mean, mut peak) = (0.0, 0.0);
-        for source in workload.sources.values() {
+        for (name, source) in &workload.sources {
             let trace = match source {
                 Source::Trace { trace, .. } => loaded.inputs.traces.get(trace).map(AsRef::as_ref),
                 _ => None,
@@ -48,7 +49,7 @@ impl Demand {
             let rate = rate(source, trace, &scenario.run)?;
             mean += rate.mean;
             peak += rate.peak;
-            demand.add(loaded, trace, rate.mean)?;
+            demand.add(loaded, name, trace, rate.mean)?;
             if let Source::ClosedLoop { users, .. } = source {
                 demand.notes.push(format!(
                     "{users} users of a closed loop are counted as if answers came at once: the most they \
@@ -71,8 +72,14 @@ impl Demand {
         self.offered_per_s() * self.peak
     }
 
-    /// Spreads a source over the classes: by the trace where it names them, else by weight.
-    fn add(&mut self, loaded: &Loaded, trace: Option<&Trace>, rate_per_s: f64) -> Result<(), DistError> {
+    /// Spreads a source over the classes: by the trace where it names them, else by the source's weights.
+    fn add(
+        &mut self,
+        loaded: &Loaded,
+        source: &str,
+        trace: Option<&Trace>,
+        rate_per_s: f64,
+    ) -> Result<(), DistError> {
         let classes = &loaded.scenario.workload.classes;
         let of_trace = trace.map(lengths);
         let weights: Vec<f64> = match trace.filter(|trace| !trace.classes().is_empty()) {
@@ -83,7 +90,7 @@ impl Demand {
                 };
                 classes.keys().map(count).collect()
             }
-            None => classes.values().map(|class| class.weight).collect(),
+            None => weights(&loaded.scenario.workload, source),
         };
         let whole: f64 = weights.iter().sum();
         for (index, (class, weight)) in classes.values().zip(weights).enumerate() {

@@ -7,6 +7,7 @@
 //! part, so the most sequences give the most requests.
 
 use super::StageCapacity;
+use super::stages::at_most;
 use forebay_model::llm::batching::BatchingConfig;
 use forebay_model::scenario::{Inputs, LlmBatching};
 
@@ -41,14 +42,17 @@ pub(super) fn capacity(
 ) -> StageCapacity {
     let config = stage.config(inputs).ok();
     let full = config.as_ref().zip(prompt).map(|(config, prompt)| full(config, &prompt));
-    let replicas = f64::from(stage.replicas);
+    let replicas = f64::from(stage.places());
     let note = match (full, prompt) {
         (Some(full), _) => format!(
             "{:.0} sequences at once per replica, bound by {}; an iteration takes {:.2} ms then; waiting has \
-             no closed form",
+             no closed form{}",
             full.sequences,
             full.bound,
-            full.iteration_s * 1e3
+            full.iteration_s * 1e3,
+            at_most(stage.autoscale.is_some(), stage.places())
+                .map(|most| format!("; {most}"))
+                .unwrap_or_default()
         ),
         (None, None) => "not on any path at L1".to_owned(),
         (None, Some(_)) => "the engine's configuration is incomplete".to_owned(),
@@ -56,7 +60,7 @@ pub(super) fn capacity(
     StageCapacity {
         name: name.to_owned(),
         kind: "llm_batching".to_owned(),
-        servers: replicas * full.map_or(0.0, |full| full.sequences),
+        servers: full.map(|full| replicas * full.sequences),
         service_s: full.map(|full| full.sequences / full.requests_per_s),
         visited_share: 0.0,
         ceiling_per_s: full.map(|full| replicas * full.requests_per_s),

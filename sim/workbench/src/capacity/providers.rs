@@ -15,12 +15,12 @@ pub(super) fn capacity(
     prompt: Option<Prompt>,
 ) -> Result<StageCapacity, DistError> {
     let asked = if fails_over { stage.providers.len() } else { 1 };
-    let mut servers = 0.0;
+    let mut servers = Some(0.0);
     let mut service_s = None;
     let mut ceiling = Some(0.0);
     let mut bounds = Vec::new();
     for (provider_name, provider) in stage.providers.iter().take(asked) {
-        servers += f64::from(provider.max_at_once.unwrap_or(0));
+        servers = servers.zip(provider.max_at_once).map(|(sum, own)| sum + f64::from(own));
         let Some(prompt) = prompt else { continue };
         let takes_s = call_s(provider, &prompt)?;
         // The main one serves as long as it can.
@@ -83,9 +83,10 @@ mod tests {
     fn the_least_bound_of_each_provider_counts() {
         let alone = capacity("llm", &stage(), false, Some(PROMPT)).expect("its laws");
         // 6 places for 3 s each; 4 calls a second would be let in.
-        assert_eq!((alone.ceiling_per_s, alone.service_s), (Some(2.0), Some(3.0)));
+        assert_eq!((alone.ceiling_per_s, alone.service_s, alone.servers), (Some(2.0), Some(3.0), Some(6.0)));
         let both = capacity("llm", &stage(), true, Some(PROMPT)).expect("its laws");
-        assert_eq!(both.ceiling_per_s, Some(3.0));
+        // The second takes any number of calls at once.
+        assert_eq!((both.ceiling_per_s, both.servers), (Some(3.0), None));
         assert_eq!(
             both.note.as_deref(),
             Some("main: 2.00/s by calls at once; second: 1.00/s by tokens per minute")

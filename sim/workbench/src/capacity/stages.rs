@@ -81,7 +81,7 @@ pub(super) fn capacities(loaded: &Loaded, demand: &Demand) -> Result<Vec<StageCa
             StageCapacity {
                 name: "executor".to_owned(),
                 kind: "executor".to_owned(),
-                servers: f64::from(slots),
+                servers: Some(f64::from(slots)),
                 service_s,
                 visited_share: 1.0,
                 ceiling_per_s: service_s.map(|service_s| f64::from(slots) / service_s),
@@ -130,16 +130,16 @@ fn plain(
 ) -> Result<StageCapacity, DistError> {
     let mut work = Work::default();
     let (kind, servers) = match stage {
-        Stage::Server(s) => ("server", s.servers),
-        Stage::Embedder(s) => ("embedder", s.servers),
-        Stage::Rules(s) => ("rules", s.servers),
-        Stage::VectorStore(s) => ("vector_store", s.connections),
-        Stage::Reranker(s) => ("reranker", s.gpus),
-        Stage::LlmSlots(s) => ("llm_slots", s.replicas.saturating_mul(s.slots)),
-        Stage::LlmBatching(s) => ("llm_batching", s.replicas),
-        Stage::Providers(_) => ("providers", 0),
-        Stage::SemanticCache(s) => ("semantic_cache", s.lookups_at_once.unwrap_or(u32::MAX)),
-        Stage::Agents(s) => ("agents", s.agents),
+        Stage::Server(s) => ("server", Some(s.servers)),
+        Stage::Embedder(s) => ("embedder", Some(s.servers)),
+        Stage::Rules(s) => ("rules", Some(s.servers)),
+        Stage::VectorStore(s) => ("vector_store", Some(s.connections)),
+        Stage::Reranker(s) => ("reranker", Some(s.gpus)),
+        Stage::LlmSlots(s) => ("llm_slots", Some(s.places().saturating_mul(s.slots))),
+        Stage::LlmBatching(s) => ("llm_batching", Some(s.places())),
+        Stage::Providers(_) => ("providers", None),
+        Stage::SemanticCache(s) => ("semantic_cache", s.lookups_at_once),
+        Stage::Agents(s) => ("agents", Some(s.agents)),
     };
     for visit in visits {
         let service = match stage {
@@ -159,14 +159,17 @@ fn plain(
         work.add(visit.flow.rate_per_s, service);
     }
     let service = work.moments();
-    let mut at_once = f64::from(servers);
+    let mut at_once = servers.map(f64::from);
     let mut note = None;
     if let Stage::VectorStore(store) = stage
-        && let Some(cores) = store.cores.filter(|cores| *cores < at_once)
+        && let Some(cores) = store.cores.filter(|cores| *cores < f64::from(store.connections))
     {
         // With more searches than cores each takes longer in proportion: the cores are the servers.
-        at_once = cores;
+        at_once = Some(cores);
         note = Some(format!("bound by {cores} cores"));
+    }
+    if let Stage::LlmSlots(slots) = stage {
+        note = at_most(slots.autoscale.is_some(), slots.places());
     }
     if let Stage::SemanticCache(_) = stage {
         note = Some("its hits are left out: what comes after it is taken to get all".to_owned());
@@ -177,7 +180,7 @@ fn plain(
             None
         }
         _ if note.is_some() => None,
-        _ => service.and_then(|service| {
+        _ => service.zip(servers).and_then(|(service, servers)| {
             let scv = service.scv();
             waiting(u64::from(servers), work.rate_per_s, service.mean, scv, demand.arrival_scv)
         }),
@@ -188,7 +191,7 @@ fn plain(
     Ok(StageCapacity {
         name: name.to_owned(),
         kind: kind.to_owned(),
-        servers: f64::from(servers),
+        servers: servers.map(f64::from),
         service_s: match stage {
             // A call is in its batch to the batch's end.
             Stage::Reranker(s) => full_batch_s(s, visits)?,
@@ -196,13 +199,19 @@ fn plain(
         },
         visited_share: 0.0,
         ceiling_per_s: service
-            .filter(|service| service.mean > 0.0 && servers < u32::MAX)
-            .map(|service| at_once / service.mean),
+            .filter(|service| service.mean > 0.0)
+            .zip(at_once)
+            .map(|(service, at_once)| at_once / service.mean),
         load: None,
         peak_load: None,
         waiting: estimate,
         note,
     })
+}
+
+/// What a ceiling of replicas that come and go is a ceiling of.
+pub(super) fn at_most(autoscaled: bool, places: u32) -> Option<String> {
+    autoscaled.then(|| format!("with all {places} replicas that autoscaling may start"))
 }
 
 /// Time of an agent per hand-off, with its summary.

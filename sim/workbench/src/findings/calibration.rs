@@ -1,6 +1,7 @@
 //! Calibrations used outside the range that they were measured in.
 
 use super::{Finding, reach};
+use crate::mix::weights;
 use forebay_datasets::fit::{BatchingCalibration, Calibration};
 use forebay_engine::DistError;
 use forebay_model::Trace;
@@ -73,10 +74,10 @@ fn outside(
     let scenario = &loaded.scenario;
     let reaching = reach::classes(scenario, stage);
     let mut sum = [0.0; 2];
-    for source in scenario.workload.sources.values() {
+    for (name, source) in &scenario.workload.sources {
         let shares = match reach::trace(loaded, source) {
             Some(trace) => of_trace(scenario, trace, &reaching, tokens_in, tokens_out),
-            None => of_classes(scenario, &reaching, tokens_in, tokens_out)?,
+            None => of_classes(scenario, name, &reaching, tokens_in, tokens_out)?,
         };
         sum = [sum[0] + shares[0], sum[1] + shares[1]];
     }
@@ -100,23 +101,25 @@ fn of_trace(
 
 fn of_classes(
     scenario: &Scenario,
+    source: &str,
     reaching: &[bool],
     tokens_in: [u32; 2],
     tokens_out: [u32; 2],
 ) -> Result<[f64; 2], DistError> {
     let mut sum = [0.0; 2];
     let mut whole = 0.0;
-    let classes = scenario.workload.classes.values().zip(reaching);
-    for (class, _) in classes.filter(|(_, reaches)| **reaches) {
+    let weights = weights(&scenario.workload, source);
+    let classes = scenario.workload.classes.values().zip(weights).zip(reaching);
+    for ((class, weight), _) in classes.filter(|(_, reaches)| **reaches) {
         let documents = reach::document_tokens(scenario, class);
         let share = |law: &forebay_engine::Dist, [least, most]: [u32; 2], more: f64| {
             let sampler = law.sampler()?;
             let below = sampler.cdf(f64::from(least) - more - 1.0);
             Ok::<f64, DistError>(below + 1.0 - sampler.cdf(f64::from(most) - more))
         };
-        sum[0] += class.weight * share(&class.tokens_in, tokens_in, documents)?;
-        sum[1] += class.weight * share(&class.tokens_out, tokens_out, 0.0)?;
-        whole += class.weight;
+        sum[0] += weight * share(&class.tokens_in, tokens_in, documents)?;
+        sum[1] += weight * share(&class.tokens_out, tokens_out, 0.0)?;
+        whole += weight;
     }
     Ok(sum.map(|share| if whole > 0.0 { share / whole } else { 0.0 }))
 }
@@ -142,6 +145,11 @@ mod tests {
         let both =
             text.replace("[workload.classes.any]", "[workload.classes.any]\nendpoint = \"ask\"") + elsewhere;
         let opened = open_text("mm1", &both, &[]).unwrap();
+        let [again, _] = outside(&opened.loaded, 0, [21, 80], [1, 4]).unwrap();
+        assert!((again - 0.4).abs() < 1e-9, "{again}");
+        // Nor do those of a class that the source never sends.
+        let mixed = format!("{text}[workload.classes.long]\ntokens_in = 500\n[workload.mix.all]\nany = 1\n");
+        let opened = open_text("mm1", &mixed, &[]).unwrap();
         let [again, _] = outside(&opened.loaded, 0, [21, 80], [1, 4]).unwrap();
         assert!((again - 0.4).abs() < 1e-9, "{again}");
     }

@@ -3,13 +3,14 @@
 use super::Finding;
 use super::calibration::outside_range;
 use super::inert::inert;
+use super::reach;
 use super::replay::replay;
-use super::thresholds::{Compared, thresholds};
+use super::thresholds::thresholds;
 use crate::capacity::Capacity;
 use crate::show::seconds;
 use forebay_model::scenario::{Allocator, Loaded, Scenario, Source, Stage};
-use forebay_policies::Admission;
 use forebay_policies::admission::weighted_bucket::Refill;
+use forebay_policies::{Admission, SignalKind};
 
 /// Everything that the scenario alone tells.
 pub fn of_scenario(loaded: &Loaded) -> Vec<Finding> {
@@ -40,12 +41,7 @@ fn preallocated(scenario: &Scenario, found: &mut Vec<Finding>) {
     let mut constant = Vec::new();
     let mut moving = false;
     for (name, stage) in &scenario.stages {
-        let device = match stage {
-            Stage::LlmSlots(slots) => slots.memory.as_ref().map(|memory| &memory.device),
-            Stage::LlmBatching(batching) => batching.device.as_ref(),
-            _ => None,
-        };
-        let Some(device) = device else { continue };
+        let Some(device) = reach::llm_device(stage) else { continue };
         let allocator = scenario.devices.get(device).map_or(Allocator::Exact, |device| device.allocator);
         if matches!(stage, Stage::LlmBatching(_)) || allocator == Allocator::Preallocated {
             constant.push(name.as_str());
@@ -63,9 +59,9 @@ fn preallocated(scenario: &Scenario, found: &mut Vec<Finding>) {
     );
     let advice = "Follow the share of KV blocks (`kv_above`) or of busy slots (`llm_busy_above`) instead";
     let code = "signal.vram_preallocated";
-    for threshold in thresholds(scenario) {
-        if matches!(threshold.compared, Compared::Vram | Compared::VramMax) {
-            found.push(Finding::new(code, threshold.path, evidence.as_str(), advice));
+    for threshold in thresholds(&scenario.policy) {
+        if matches!(threshold.signal, SignalKind::Vram | SignalKind::VramMax) {
+            found.push(Finding::new(code, format!("policy.{}", threshold.path), evidence.as_str(), advice));
         }
     }
     for (name, module) in &scenario.policy.admission {
@@ -137,8 +133,9 @@ fn time_limit_s(stage: &Stage) -> Option<f64> {
 /// Bands of hysteresis against the noise of the memory signals.
 fn hysteresis(scenario: &Scenario, found: &mut Vec<Finding>) {
     let noise = scenario.telemetry.noise;
-    for threshold in thresholds(scenario) {
-        if threshold.compared == Compared::Queue {
+    for threshold in thresholds(&scenario.policy) {
+        // The noise is that of the memory's meters.
+        if !matches!(threshold.signal, SignalKind::Vram | SignalKind::VramMax) {
             continue;
         }
         // As the policy fills it in: 0.02 below, at most a fifth of the threshold.
@@ -148,7 +145,7 @@ fn hysteresis(scenario: &Scenario, found: &mut Vec<Finding>) {
         if noise > 0.0 && band < 2.0 * noise {
             found.push(Finding::new(
                 "hysteresis.within_noise",
-                threshold.path,
+                format!("policy.{}", threshold.path),
                 format!(
                     "the band between taking and leaving the level is {band:.3} wide, and the signal's noise \
                      has a standard deviation of {noise:.3}: noise alone will flip the level"
@@ -182,5 +179,28 @@ fn overload(loaded: &Loaded, found: &mut Vec<Finding>) {
             ),
             "Add capacity, or see that the policy turns away or degrades the rest (`forebay capacity`)",
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inputs::open_text;
+    use crate::run::tests::MM1;
+
+    #[test]
+    fn noise_is_that_of_the_memory_meters_alone() {
+        let text = format!(
+            "{}[telemetry]\nnoise = 0.03\n[policy.fallback.l2]\nvram_above = 0.9\nkv_above = 0.9\n\
+             error_rate_above = 0.1\n[policy.fallback.l3]\nvram_max_above = 0.95\nvram_max_below = 0.8\n",
+            MM1.replace("l1 = [\"desk\"]", "l1 = [\"desk\"]\nl3 = []")
+        );
+        let found = of_scenario(&open_text("mm1", &text, &[]).unwrap().loaded);
+        let narrow: Vec<&str> = found
+            .iter()
+            .filter(|finding| finding.code == "hysteresis.within_noise")
+            .map(|finding| finding.parameter.as_str())
+            .collect();
+        assert_eq!(narrow, ["policy.fallback.l2.vram_above"]);
     }
 }

@@ -1,83 +1,36 @@
 //! Rules and wishes that nothing in the scenario can answer to.
 
 use super::Finding;
+use super::no_effect::no_effect;
 use super::reach;
-use super::thresholds::{Compared, Threshold, thresholds};
-use forebay_model::scenario::objective::Constraint;
+use super::signals::{NO_CACHE, NO_DEVICE, NO_ENGINE, absent_signals};
+use super::thresholds::{Threshold, thresholds};
+use crate::wanted::wanted;
 use forebay_model::scenario::{Loaded, Scenario, Stage};
-use forebay_policies::admission::weighted_bucket::Refill;
-use forebay_policies::{Admission, Site};
+use forebay_policies::Site;
 
 pub(super) fn inert(loaded: &Loaded, found: &mut Vec<Finding>) {
     let scenario = &loaded.scenario;
     absent_signals(scenario, found);
     order(scenario, found);
     unpassed(scenario, found);
+    no_effect(scenario, found);
     wishes(scenario, found);
     prompts_too_long(loaded, found);
 }
 
-/// Whether an LLM stage lives on a device, whose memory is the signal.
-fn has_devices(scenario: &Scenario) -> bool {
-    scenario.stages.values().any(|stage| match stage {
-        Stage::LlmSlots(slots) => slots.memory.is_some(),
-        Stage::LlmBatching(batching) => batching.device.is_some(),
-        _ => false,
-    })
-}
-
-fn has_kv(scenario: &Scenario) -> bool {
-    scenario.stages.values().any(|stage| matches!(stage, Stage::LlmBatching(_)))
-}
-
-fn has_cache(scenario: &Scenario) -> bool {
-    scenario.stages.values().any(|stage| matches!(stage, Stage::SemanticCache(_)))
-}
-
-/// Thresholds and buckets that follow a signal which nothing gives.
-fn absent_signals(scenario: &Scenario, found: &mut Vec<Finding>) {
-    let mut absent = |path: String, signal: &str, why: &str| {
-        found.push(Finding::new(
-            "signal.absent",
-            path,
-            format!("it follows {signal}, and {why}: the signal is never there, and the rule never acts"),
-            "Follow a signal that the scenario has, such as the queue, or remove the rule",
-        ));
-    };
-    let (memory, no_device) = ("GPU memory", "no LLM stage lives on a device");
-    for threshold in thresholds(scenario) {
-        match threshold.compared {
-            Compared::Vram | Compared::VramMax if !has_devices(scenario) => {
-                absent(threshold.path, memory, no_device);
-            }
-            Compared::Kv if !has_kv(scenario) => {
-                absent(threshold.path, "KV blocks", "no stage is a batching engine");
-            }
-            _ => (),
-        }
-    }
-    for (name, module) in &scenario.policy.admission {
-        if let Admission::WeightedBucket(bucket) = module
-            && bucket.refill == Refill::Vram
-            && !has_devices(scenario)
-        {
-            absent(format!("policy.admission.{name}.refill"), memory, no_device);
-        }
-    }
-}
-
 /// A worse level that is taken before a better one by the same signal.
 fn order(scenario: &Scenario, found: &mut Vec<Finding>) {
-    let all = thresholds(scenario);
+    let all = thresholds(&scenario.policy);
     let before =
-        |a: &Threshold, b: &Threshold| a.compared == b.compared && a.level < b.level && b.above < a.above;
+        |a: &Threshold, b: &Threshold| a.signal == b.signal && a.level < b.level && b.above < a.above;
     for worse in &all {
         if let Some(better) = all.iter().find(|better| before(better, worse)) {
             found.push(Finding::new(
                 "threshold.order",
-                worse.path.as_str(),
+                format!("policy.{}", worse.path),
                 format!(
-                    "{} is below {} = {}, the threshold of a better level for the same signal: {} is never \
+                    "{} is below policy.{} = {}, the threshold of a better level for the same signal: {} is never \
                      taken by it",
                     worse.above, better.path, better.above, better.level
                 ),
@@ -125,19 +78,20 @@ fn unpassed(scenario: &Scenario, found: &mut Vec<Finding>) {
 /// Constraints and objectives on what this scenario cannot give.
 fn wishes(scenario: &Scenario, found: &mut Vec<Finding>) {
     let Some(objective) = &scenario.objective else { return };
+    let lacks = |kind: fn(&Stage) -> bool| !scenario.stages.values().any(kind);
     let missing = |metric: &str| match metric {
-        m if m.starts_with("vram_") && !has_devices(scenario) => Some("no LLM stage lives on a device"),
-        m if (m.starts_with("kv_") || m == "preemptions") && !has_kv(scenario) => {
-            Some("no stage is a batching engine")
+        m if m.starts_with("vram_") && lacks(|stage| reach::llm_device(stage).is_some()) => Some(NO_DEVICE),
+        m if (m.starts_with("kv_") || m == "preemptions")
+            && lacks(|stage| matches!(stage, Stage::LlmBatching(_))) =>
+        {
+            Some(NO_ENGINE)
         }
-        m if m.starts_with("cache_") && !has_cache(scenario) => Some("the scenario has no semantic cache"),
+        m if m.starts_with("cache_") && lacks(|stage| matches!(stage, Stage::SemanticCache(_))) => {
+            Some(NO_CACHE)
+        }
         m => forebay_model::metrics::missing(scenario, m),
     };
-    let constraints = objective.constraints.iter().filter_map(|text| Constraint::parse(text).ok());
-    let wanted = constraints.map(|constraint| ("objective.constraints", constraint.metric));
-    let goals = [("objective.maximize", &objective.maximize), ("objective.minimize", &objective.minimize)];
-    let goals = goals.into_iter().filter_map(|(path, metric)| Some((path, metric.clone()?)));
-    for (path, metric) in goals.chain(wanted) {
+    for (path, metric) in wanted(objective) {
         if let Some(why) = missing(&metric) {
             found.push(Finding::new(
                 "objective.no_value",
@@ -215,13 +169,6 @@ mod tests {
     #[test]
     fn a_sound_scenario_has_no_such_findings() {
         assert_eq!(codes(MM1), []);
-    }
-
-    #[test]
-    fn rules_without_their_signal_are_found() {
-        let text = format!("{MM1}\n[policy.fallback.l2]\nvram_above = 0.9\nkv_above = 0.9\n");
-        has(&text, "signal.absent", "policy.fallback.l2.vram_above");
-        has(&text, "signal.absent", "policy.fallback.l2.kv_above");
     }
 
     #[test]

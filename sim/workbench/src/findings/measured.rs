@@ -2,7 +2,7 @@
 
 use super::Finding;
 use super::configuration::of_scenario;
-use super::thresholds::{Compared, Threshold, thresholds};
+use super::thresholds::{Threshold, thresholds};
 use crate::show::seconds;
 use crate::summary::Summary;
 use crate::verdict::{Bottleneck, Verdict};
@@ -13,7 +13,7 @@ use forebay_policies::Admission;
 
 /// Half-width of the mean latency's interval that is too wide, as a share of the mean.
 const WIDE: f64 = 0.1;
-/// A threshold that is exceeded in so large a share of the timeline is always on.
+/// A threshold that is reached in so large a share of the samples is always on.
 const ALWAYS: f64 = 0.995;
 /// A gate that was never fuller than this share of its bound is far from acting.
 const FAR_FROM_FULL: f64 = 0.5;
@@ -21,44 +21,17 @@ const FAR_FROM_FULL: f64 = 0.5;
 const LATE: f64 = 0.05;
 
 /// What is watched while replications come in: constant memory however many there are.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Watch {
-    thresholds: Vec<Watched>,
     /// Requests in system at each point, summed over the replications.
     in_system: Vec<f64>,
 }
 
-#[derive(Debug)]
-struct Watched {
-    threshold: Threshold,
-    reached: u64,
-    points: u64,
-}
-
 impl Watch {
-    pub(crate) fn new(scenario: &Scenario) -> Self {
-        let watched = |threshold| Watched { threshold, reached: 0, points: 0 };
-        Self { thresholds: thresholds(scenario).into_iter().map(watched).collect(), in_system: Vec::new() }
-    }
-
     pub(crate) fn add(&mut self, timeline: &[Point]) {
         self.in_system.resize(self.in_system.len().max(timeline.len()), 0.0);
         for (sum, point) in self.in_system.iter_mut().zip(timeline) {
             *sum += point.in_system as f64;
-        }
-        for watched in &mut self.thresholds {
-            for point in timeline {
-                let value = match watched.threshold.compared {
-                    // The fullest device is not in the timeline.
-                    Compared::VramMax => None,
-                    Compared::Vram => point.vram,
-                    Compared::Kv => point.kv,
-                    Compared::Queue => Some(point.queued as f64),
-                };
-                let Some(value) = value else { continue };
-                watched.points += 1;
-                watched.reached += u64::from(value >= watched.threshold.above);
-            }
         }
     }
 }
@@ -73,8 +46,8 @@ pub(crate) fn of_run(
     let mut found = of_scenario(loaded);
     too_short(summary, &mut found);
     warmup(loaded, watch, &mut found);
-    for watched in &watch.thresholds {
-        inert(watched, summary, &mut found);
+    for threshold in thresholds(&loaded.scenario.policy) {
+        inert(&threshold, summary, &mut found);
     }
     idle_gates(&loaded.scenario, summary, &mut found);
     wiped_rules(summary, &mut found);
@@ -201,29 +174,56 @@ fn wiped_rules(summary: &Summary, found: &mut Vec<Finding>) {
     }
 }
 
-fn inert(watched: &Watched, summary: &Summary, found: &mut Vec<Finding>) {
-    let Watched { threshold, reached, points } = watched;
-    if *points == 0 {
-        return;
-    }
-    let taken = summary.metrics.get(&format!("share_{}", threshold.level)).and_then(|metric| metric.value);
-    let above = threshold.above;
-    if *reached == 0 && taken.is_none_or(|share| share == 0.0) {
+/// A threshold that its signal never reached, or never left.
+fn inert(threshold: &Threshold, summary: &Summary, found: &mut Vec<Finding>) {
+    let value = |name: &str| summary.metrics.get(name).and_then(|metric| metric.value);
+    let Some(reached) = value(&threshold.time) else { return };
+    let taken = value(&format!("share_{}", threshold.level));
+    let (path, above) = (format!("policy.{}", threshold.path), threshold.above);
+    if reached == 0.0 && taken.is_none_or(|share| share == 0.0) {
         found.push(Finding::new(
             "threshold.never_reached",
-            threshold.path.as_str(),
-            format!("{above} was not reached at any of {points} points of the timeline: the rule is inert"),
+            path,
+            format!("the signal was below {above} whenever it was measured: the rule is inert"),
             "Lower it to where the signal goes, or remove it",
         ));
-    } else if *reached as f64 >= ALWAYS * *points as f64 {
+    } else if reached >= ALWAYS {
         found.push(Finding::new(
             "threshold.always_on",
-            threshold.path.as_str(),
+            path,
             format!(
-                "{above} was reached at {:.1} % of the timeline's points: the rule is always on",
-                100.0 * *reached as f64 / *points as f64
+                "the signal was at {above} or above {:.1} % of the times it was measured: the rule is always on",
+                100.0 * reached
             ),
             "Raise it above what the signal shows at rest, or make the level the normal one",
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::inputs::open_text;
+    use crate::run::{run, tests::MM1};
+    use crate::workers::Workers;
+
+    #[test]
+    fn thresholds_on_any_signal_are_held_against_what_was_measured() {
+        let text = format!(
+            "{}[gateway]\nexecutor_slots = 1\n[policy.queue]\nkind = \"fifo\"\n[policy.fallback.l2]\n\
+             error_rate_above = 0.9\narrivals_above_per_s = 0.0\n[policy.fallback.l3]\nqueue_above = 5\n",
+            MM1.replace("l1 = [\"desk\"]", "l1 = [\"desk\"]\nl3 = []")
+        );
+        let opened = open_text("mm1", &text, &[]).unwrap();
+        let run = run(&opened.loaded, &Workers::new(Some(1)).unwrap(), false, &|_, _| ()).unwrap();
+        let found =
+            run.summary.findings.iter().map(|finding| (finding.code.as_str(), finding.parameter.as_str()));
+        let found: Vec<_> = found.filter(|(code, _)| code.starts_with("threshold.")).collect();
+        assert_eq!(
+            found,
+            [
+                ("threshold.never_reached", "policy.fallback.l2.error_rate_above"),
+                ("threshold.always_on", "policy.fallback.l2.arrivals_above_per_s"),
+            ]
+        );
     }
 }

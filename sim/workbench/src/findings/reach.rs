@@ -1,9 +1,9 @@
-//! Which requests come to a stage, and with how many tokens.
+//! Which requests come to a stage, and with how many tokens; and other questions that several findings ask.
 
 use forebay_engine::DistError;
 use forebay_model::Trace;
 use forebay_model::scenario::{Class, Endpoint, Loaded, Scenario, Source, Stage};
-use forebay_policies::Level;
+use forebay_policies::{Level, Policy};
 
 /// By class: whether a path of it, at any level, passes the stage of that index.
 pub(super) fn classes(scenario: &Scenario, stage: usize) -> Vec<bool> {
@@ -20,6 +20,28 @@ pub(super) fn classes(scenario: &Scenario, stage: usize) -> Vec<bool> {
 pub(super) fn any(scenario: &Scenario, kind: impl Fn(&Stage) -> bool) -> bool {
     let stages = scenario.stages.values().enumerate();
     stages.filter(|(_, stage)| kind(stage)).any(|(index, _)| classes(scenario, index).contains(&true))
+}
+
+/// The endpoints with a path, at any level, that passes the stage of that index.
+pub(super) fn endpoints(scenario: &Scenario, stage: usize) -> Vec<&Endpoint> {
+    let passes =
+        |name: &str| Level::ALL.iter().any(|level| scenario.stages_at(name, *level).contains(&stage));
+    scenario.endpoints.iter().filter(|(name, _)| passes(name)).map(|(_, endpoint)| endpoint).collect()
+}
+
+/// The policies of a scenario, each with its table: the live one, and its shadow.
+pub(super) fn policies(scenario: &Scenario) -> impl Iterator<Item = (&'static str, &Policy)> {
+    std::iter::once(("policy", &scenario.policy))
+        .chain(scenario.shadow.iter().map(|shadow| ("shadow", shadow)))
+}
+
+/// The device group of a model engine, whose memory is a signal.
+pub(super) fn llm_device(stage: &Stage) -> Option<&String> {
+    match stage {
+        Stage::LlmSlots(slots) => slots.memory.as_ref().map(|memory| &memory.device),
+        Stage::LlmBatching(batching) => batching.device.as_ref(),
+        _ => None,
+    }
 }
 
 /// The trace of a source, if it is one.

@@ -15,6 +15,8 @@ const FILES: &[&str] = &[
     "summary.json",
     "findings.json",
     "timeline.parquet",
+    "marks.parquet",
+    super::REQUESTS,
     "ablation.json",
     "capacity.json",
     "check.json",

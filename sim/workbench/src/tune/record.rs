@@ -61,11 +61,8 @@ fn tuned(opened: &Opened, plan: &Plan, tuning: &Tuning) -> Result<String, Record
     let changed = changed(opened, plan, tuning)?;
     let policy = &changed.as_ref().unwrap_or(opened).loaded.scenario.policy;
     let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "# Policy of the scenario `{}`, tuned by forebay {}.",
-        tuning.scenario.name, tuning.forebay
-    );
+    let _ =
+        writeln!(text, "# Policy of the scenario {}, tuned by forebay {}.", tuning.scenario, tuning.forebay);
     for sentence in &tuning.verdict {
         let _ = writeln!(text, "# {sentence}");
     }

@@ -157,7 +157,7 @@ fn a_tuning_folder_is_complete_and_its_policy_loads() {
     let (plan, tuning) = tuned(&opened, &arrivals(5.0, 9.5, 3), 1);
     let target = write(&scratch.join("out"), false, &opened, &plan, &tuning).unwrap();
     let text = std::fs::read_to_string(target.join("tuned.toml")).unwrap();
-    assert!(text.starts_with("# Policy of the scenario `mm1`"), "{text}");
+    assert!(text.starts_with("# Policy of the scenario mm1, tuned by"), "{text}");
     assert_eq!(toml::from_str::<Policy>(&text).unwrap(), opened.loaded.scenario.policy);
     let trials = read_parquet(&target.join("trials.parquet")).unwrap();
     assert_eq!(trials.columns[0].values.len(), tuning.simulations);

@@ -4,6 +4,7 @@
 use super::{Plan, TuneError};
 use crate::inputs::Opened;
 use crate::run::{Progress, replicate};
+use crate::summary::fold;
 use crate::workers::Workers;
 use forebay_model::scenario::objective::METRICS;
 use forebay_model::{Digest, Replication};
@@ -111,9 +112,7 @@ impl<'a> Evaluator<'a> {
     pub(super) fn digest(&self) -> Digest {
         let mut digest = Digest::EMPTY;
         for trial in &self.trials {
-            let Digest(word) = trial.digest;
-            digest.fold(word as u64);
-            digest.fold((word >> 64) as u64);
+            fold(&mut digest, trial.digest);
         }
         digest
     }

@@ -110,11 +110,29 @@ fn taken(decision: &Decision, why: &Explanation) -> Option<String> {
     } else if found < threshold {
         format!("at least {}; it was {} too low", number(threshold), number(threshold - found))
     } else if found > threshold {
-        format!("less than {}; it was {} too high", number(threshold), number(found - threshold))
+        let bound = if allows_its_threshold(why.reason) { "at most" } else { "less than" };
+        format!("{bound} {}; it was {} too high", number(threshold), number(found - threshold))
     } else {
         format!("less than {}", number(threshold))
     };
     Some(format!("{goal} would have taken {needed}"))
+}
+
+/// Whether a rule that acts on large values lets the threshold itself pass.
+fn allows_its_threshold(reason: Reason) -> bool {
+    use Reason as R;
+    // Time-outs count only above their threshold at every level, all else only at L4.
+    let level = reason.code().starts_with("l4.") || reason.code().ends_with(".llm_timeouts");
+    let others = matches!(
+        reason,
+        R::ClassMainProviderOnly
+            | R::EarlyRejection
+            | R::LoadShed
+            | R::RerankGuardSlow
+            | R::TokenWindowSpent
+            | R::TokenWindowTooLarge
+    );
+    level || others
 }
 
 #[cfg(test)]
@@ -162,6 +180,20 @@ mod tests {
                 "a better level would have taken less than 0.85; it was 0.02 too high",
             ),
             (
+                Answer::Serve,
+                Reason::L4Vram,
+                0.99,
+                0.98,
+                "a better level would have taken at most 0.98; it was 0.01 too high",
+            ),
+            (
+                Answer::Reject,
+                Reason::TokenWindowSpent,
+                1200.0,
+                1000.0,
+                "an answer would have taken at most 1000; it was 200 too high",
+            ),
+            (
                 Answer::Reject,
                 Reason::TokenBucketEmpty,
                 0.25,
@@ -187,6 +219,14 @@ mod tests {
             (Answer::Wait, Reason::GateFull, 2.0, 2.0, "inside: 2; allowed at once: 2"),
         ] {
             assert_eq!(last(answer, reason, found, threshold), expected);
+        }
+        // A rule says itself whether it acts at its threshold or only above it.
+        for &reason in Reason::ALL {
+            let says = |words: &str| reason.rule().contains(words);
+            let only_above = (says(" above the ") || says(" is too high") || says(" is above the "))
+                && !says("at or above");
+            assert!(!only_above || allows_its_threshold(reason), "{reason}: {}", reason.rule());
+            assert!(!says("at or above") || !allows_its_threshold(reason), "{reason}: {}", reason.rule());
         }
         let normal = decided(&decision(Answer::Proceed, Reason::Normal, 0.0, 0.0));
         assert_eq!(normal, ["on arrival: let through"]);
