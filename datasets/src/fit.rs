@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | [`observed`] | requests as a server logged them |
 //! | [`mod@replay`] | the same requests through the `batching` engine, and by how much it is off |
-//! | [`iteration`] | iteration cost of the `batching` engine, from latencies alone |
+//! | [`iteration`] | iteration cost of the `batching` engine, from latencies and a start chosen by hand |
+//! | [`joint`] | the `batching` engine and the number of its replicas, from a request log alone |
 //! | [`slots`] | time per token against batch size, for the `slots` engine |
 //! | [`calibration`] | the files that hold the results |
 //! | [`solver`] | the minimiser behind the first |
@@ -13,6 +14,7 @@
 
 pub mod calibration;
 pub mod iteration;
+pub mod joint;
 pub mod observed;
 pub mod replay;
 pub mod slots;
@@ -20,6 +22,7 @@ pub mod solver;
 
 pub use calibration::{BatchingCalibration, Calibration, SlotsCalibration, Source};
 pub use iteration::{FitError, IterationFit, fit_batching};
+pub use joint::{EngineFlags, JointError, JointFit, fit_engine};
 pub use observed::{LogError, ObservedRequest, read_vllm_log};
 pub use replay::{LatencyErrors, Replayed, replay};
 pub use slots::{BatchRow, SlotsFit, TokenTime, fit_slots, read_batch_rows};

@@ -5,6 +5,7 @@ use forebay_model::llm::batching::BatchingConfig;
 use serde::{Deserialize, Serialize};
 
 use super::iteration::IterationFit;
+use super::joint::Inference;
 use super::observed::ObservedRequest;
 use super::replay::LatencyErrors;
 use super::slots::SlotsFit;
@@ -45,6 +46,9 @@ pub struct BatchingCalibration {
     pub errors: SplitErrors,
     /// What was measured.
     pub range: MeasuredRange,
+    /// How the numbers were found, if from a request log alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inference: Option<Inference>,
 }
 
 /// Properties of a measured run that are not the engine's.
@@ -160,6 +164,7 @@ impl BatchingCalibration {
                 tokens_in: bounds(|request| request.tokens_in),
                 tokens_out: bounds(|request| request.tokens_out),
             },
+            inference: None,
         }
     }
 

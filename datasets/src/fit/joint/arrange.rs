@@ -15,6 +15,7 @@ const REPLICAS: [u32; 4] = [1, 2, 4, 8];
 /// Runs that a loss is averaged over: for a quick look, and to the end.
 const QUICK: [f64; 1] = [0.0];
 const FULL: [f64; 5] = [-0.004, -0.002, 0.0, 0.002, 0.004];
+const FEW: [f64; 3] = [-0.003, 0.0, 0.003];
 /// Shares of the most blocks that were in use without a limit, as limits.
 const CACHES: [f64; 12] = [0.97, 0.9, 0.82, 0.74, 0.66, 0.58, 0.5, 0.42, 0.34, 0.26, 0.18, 0.1];
 /// Costs around the first idea that are tried too.
@@ -27,10 +28,17 @@ const SEQUENCE: f64 = 0.35;
 const HITS: [f64; 6] = [0.005, 0.02, 0.15, 0.3, 0.5, 0.75];
 const HITS_UNIT: f64 = 0.2;
 const HITS_MAX: f64 = 0.95;
-/// Starts that are searched from.
-const STARTS: usize = 5;
-/// Ends of these that are kept.
-const KEPT: usize = 3;
+/// How much a search tries: starts, and ends of these that are searched on from.
+#[derive(Clone, Copy)]
+struct Effort {
+    starts: usize,
+    kept: usize,
+}
+/// Of one arrangement on a short log, of many arrangements, and on windows of a long log, which hold more than
+/// a short log does and take longer.
+const THOROUGH: Effort = Effort { starts: 5, kept: 3 };
+const BROAD: Effort = Effort { starts: 2, kept: 2 };
+const LARGE: Effort = Effort { starts: 2, kept: 1 };
 /// By how much a loss must fall for a cache that binds, for more than one engine, and for a further
 /// coefficient.
 const CACHE_GAIN: f64 = 0.4;
@@ -40,6 +48,10 @@ const FURTHER_GAIN: f64 = 0.3;
 const SHORT: Pace = Pace { rounds: 5, reach: [0.08, 0.04], stride: 0.4, differences: false };
 const LONG: Pace = Pace { rounds: 14, reach: [0.08, 0.03], stride: 0.3, differences: false };
 const BY_DIFFERENCES: Pace = Pace { differences: true, ..LONG };
+/// A cache binds only where first tokens are later than without a limit by this share of their mean, and where
+/// the limit explains most of that.
+const LATE_MIN: f64 = 0.1;
+const LATE_LEFT: f64 = 0.6;
 /// By how many times its luck a loss must be better besides.
 const LUCK: f64 = 0.5;
 /// By how much more than the best a kind may lose after the short search.
@@ -77,10 +89,19 @@ impl Found {
 
 /// Finds the arrangement and the numbers that the fitted part of a log shows.
 pub(super) fn best(fit: &[Segment], flags: &EngineFlags) -> Result<Found, JointError> {
-    let quick = Target::new(fit, &QUICK);
-    let mut found: Vec<Found> = arrangements(flags)
+    // On a long log the busiest window is enough to tell arrangements apart.
+    let busiest = (0..fit.len()).max_by_key(|&window| fit[window].judged.start).unwrap_or(0);
+    let scanned = &fit[busiest..=busiest];
+    let quick = Target::new(scanned, &QUICK);
+    let arrangements = arrangements(flags);
+    let effort = match (fit.len(), arrangements.len()) {
+        (1, 1) => THOROUGH,
+        (1, _) => BROAD,
+        _ => LARGE,
+    };
+    let mut found: Vec<Found> = arrangements
         .into_iter()
-        .flat_map(|(replicas, spread)| candidates(&quick, fit, flags, replicas, spread))
+        .flat_map(|(replicas, spread)| candidates(&quick, scanned, flags, (replicas, spread), effort))
         .filter(|found| found.loss.is_finite())
         .collect();
     if found.is_empty() {
@@ -88,11 +109,11 @@ pub(super) fn best(fit: &[Segment], flags: &EngineFlags) -> Result<Found, JointE
     }
     // The best of each kind: engines alone or several, caches that bind or not.
     found.sort_by(|a, b| a.loss.total_cmp(&b.loss));
-    let full = Target::new(fit, &FULL);
+    let full = Target::new(fit, if fit.len() == 1 { &FULL } else { &FEW });
     let mut kinds: Vec<Vec<Found>> = Vec::new();
     for found in found {
         match kinds.iter_mut().find(|kind| kind[0].kind() == found.kind()) {
-            Some(kind) if kind.len() < KEPT => kind.push(found),
+            Some(kind) if kind.len() < effort.kept => kind.push(found),
             Some(_) => {}
             None => kinds.push(vec![found]),
         }
@@ -101,8 +122,8 @@ pub(super) fn best(fit: &[Segment], flags: &EngineFlags) -> Result<Found, JointE
     let least = kinds.iter().map(|kind| kind[0].loss).fold(f64::INFINITY, f64::min);
     kinds.retain(|kind| kind[0].loss < least + BEHIND);
     let best_of = |kind: Vec<Found>| {
-        let searched = kind.into_iter().map(|found| search_long(&full, found));
-        searched.min_by(|a, b| a.loss.total_cmp(&b.loss)).map(|best| finish(&full, best))
+        let searched = kind.into_iter().map(|found| unbound(fit, flags, search_long(&full, found)));
+        searched.min_by(|a, b| a.loss.total_cmp(&b.loss)).map(|best| finish(&full, best, effort))
     };
     let best = kinds.into_iter().filter_map(best_of).reduce(|a, b| simpler(&full, a, b));
     best.ok_or_else(|| JointError::Unservable(unservable(fit, flags)))
@@ -114,7 +135,28 @@ fn simpler(target: &Target, a: Found, b: Found) -> Found {
     let asked = if other.kind().1 && !simple.kind().1 { CACHE_GAIN } else { 0.0 }
         + if other.replicas() > 1 && simple.replicas() == 1 { REPLICA_GAIN } else { 0.0 };
     let luck = target.luck(&simple.model()).max(target.luck(&other.model()));
+    if other.space.has(Parameter::KvBlocks) && !simple.space.has(Parameter::KvBlocks) {
+        // Whose first token is late is luck where engines are many; how many are late is not.
+        let [open, bound] = [&simple, &other].map(|found| target.first_token_distance(&found.model()));
+        if std::env::var("DBG").is_ok() { println!("   open {open:.3} bound {bound:.3} {:.3} {:.3}", simple.loss, other.loss); }
+        if open < LATE_MIN || bound > LATE_LEFT * open {
+            return simple;
+        }
+    }
     if other.loss < simple.loss - asked - LUCK * luck { other } else { simple }
+}
+
+/// A limit that was never reached is none.
+fn unbound(fit: &[Segment], flags: &EngineFlags, found: Found) -> Found {
+    let (_, engine) = found.model().fleet.engines();
+    if !found.space.has(Parameter::KvBlocks) || peak_blocks(fit, &found.model()) >= u64::from(engine.kv_blocks) {
+        return found;
+    }
+    let axes = found.space.axes.iter().zip(&found.place);
+    let (axes, place) = axes.filter(|(axis, _)| axis.parameter != Parameter::KvBlocks).unzip();
+    let mut space = Space { axes, base: found.space.base };
+    space.base.fleet.engine.kv_blocks = ample(fit, flags);
+    Found { space, place, loss: found.loss }
 }
 
 fn search_long(target: &Target, found: Found) -> Found {
@@ -127,8 +169,8 @@ fn search_long(target: &Target, found: Found) -> Found {
 }
 
 /// Further coefficients, and the last steps.
-fn finish(target: &Target, best: Found) -> Found {
-    let best = further(target, best);
+fn finish(target: &Target, best: Found, effort: Effort) -> Found {
+    let best = further(target, best, effort);
     let (place, loss) = settle(target, &best.space, &best.place, SETTLE_REACH);
     let luck = target.luck(&best.model());
     if loss < best.loss + SETTLE_LOSS + luck { Found { place, loss, ..best } } else { best }
@@ -159,8 +201,8 @@ fn candidates(
     target: &Target,
     fit: &[Segment],
     flags: &EngineFlags,
-    replicas: u32,
-    spread: Spread,
+    (replicas, spread): (u32, Spread),
+    effort: Effort,
 ) -> Vec<Found> {
     let groups: Vec<&[ObservedRequest]> = fit.iter().map(Segment::observed).collect();
     let (engines, budget) = match spread {
@@ -199,18 +241,19 @@ fn candidates(
         let losses = target.losses(starts);
         let mut order: Vec<usize> = (0..starts.len()).collect();
         order.sort_by(|a, b| losses[*a].total_cmp(&losses[*b]));
-        let paces = [SHORT, Pace { differences: true, ..SHORT }];
+        let paces: &[Pace] =
+            if effort.kept > 1 { &[SHORT, Pace { differences: true, ..SHORT }] } else { &[SHORT] };
         let mut ends: Vec<Found> = order
             .iter()
-            .take(STARTS)
-            .flat_map(|&start| paces.map(|pace| (start, pace)))
+            .take(effort.starts)
+            .flat_map(|&start| paces.iter().map(move |pace| (start, *pace)))
             .map(|(start, pace)| {
                 let (place, loss) = descend(target, space, space.place(&starts[start]), pace);
                 Found { space: space.clone(), place, loss }
             })
             .collect();
         ends.sort_by(|a, b| a.loss.total_cmp(&b.loss));
-        ends.truncate(KEPT);
+        ends.truncate(effort.kept);
         ends
     };
     let unlimited = search(&open_space, &starts);
@@ -291,7 +334,7 @@ pub(super) fn peak_blocks(segments: &[Segment], model: &Model) -> u64 {
 
 /// Adds the coefficients that visibly improve the fit: hits in the prefix cache, and a dearer cache in mixed
 /// iterations.
-fn further(target: &Target, mut best: Found) -> Found {
+fn further(target: &Target, mut best: Found, effort: Effort) -> Found {
     let resident = best.space.axes[4].unit;
     for (parameter, unit, high) in
         [(Parameter::PrefixHits, HITS_UNIT, HITS_MAX), (Parameter::ResidentMixed, resident, 0.01)]
@@ -304,7 +347,7 @@ fn further(target: &Target, mut best: Found) -> Found {
         let losses = target.losses(&starts);
         let mut order: Vec<usize> = (0..starts.len()).collect();
         order.sort_by(|a, b| losses[*a].total_cmp(&losses[*b]));
-        let ends = order.iter().take(STARTS).map(|&start| descend(target, &space, space.place(&starts[start]), SHORT));
+        let ends = order.iter().take(effort.starts).map(|&start| descend(target, &space, space.place(&starts[start]), SHORT));
         let Some((place, _)) = ends.min_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
         let (place, loss) = descend(target, &space, place, LONG);
         if loss < best.loss - FURTHER_GAIN {

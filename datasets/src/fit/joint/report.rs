@@ -20,7 +20,8 @@ const REACH: f64 = 0.05;
 const JITTERS: [f64; 5] = [-0.004, -0.002, 0.0, 0.002, 0.004];
 
 /// A fitted number.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Coefficient {
     /// Which.
     pub parameter: Parameter,
@@ -75,6 +76,8 @@ pub struct JointFit {
     pub peaks: Peaks,
     /// Requests in the log.
     pub requests: usize,
+    /// Smallest and largest prompt and answer in it, tokens.
+    pub range: [[u32; 2]; 2],
     /// What was fitted on.
     pub fitted_on: Vec<Window>,
     /// What judges.
@@ -89,7 +92,6 @@ pub struct JointFit {
 
 pub(super) fn report(
     log: &[ObservedRequest],
-    half: usize,
     fit: &[Segment],
     judge: &[Segment],
     flags: &EngineFlags,
@@ -107,13 +109,13 @@ pub(super) fn report(
         let (errors, factor) = standard_errors(&target, &space, &place, &slopes);
         for (axis, error) in space.axes.iter().zip(errors) {
             let (value, error) = (axis.parameter.of(&model), error * axis.unit);
-            let interval = [(value - factor * error).max(0.0), value + factor * error];
+            let interval = [(value - factor * error).max(0.0), value + factor * error].map(round_to);
             let parameter = axis.parameter;
             // It happened once: no resampling tells how exact it is.
             if parameter == Parameter::StartDelay {
                 continue;
             }
-            coefficients.push(Coefficient { parameter, value, standard_error: error, interval });
+            coefficients.push(Coefficient { parameter, value, standard_error: round_to(error), interval });
         }
     }
     let kv = match flags.kv_blocks {
@@ -128,7 +130,6 @@ pub(super) fn report(
     }
     let (fitted, seen) = judged(fit, &model)?;
     let (held_out, unseen) = judged(judge, &model)?;
-    debug_assert!(half <= log.len());
     Ok(JointFit {
         start_delay_s: model.start_delay_s,
         entry_s: model.entry_s,
@@ -141,11 +142,19 @@ pub(super) fn report(
             preemptions: seen.preemptions.max(unseen.preemptions),
         },
         requests: log.len(),
+        range: range(log),
         fitted_on: fit.iter().map(window).collect(),
         judged_on: judge.iter().map(window).collect(),
         loss,
         fitted,
         held_out,
+    })
+}
+
+fn range(log: &[ObservedRequest]) -> [[u32; 2]; 2] {
+    [|request: &ObservedRequest| request.tokens_in, |request: &ObservedRequest| request.tokens_out].map(|of| {
+        let lengths = || log.iter().map(of);
+        [lengths().min().unwrap_or(0), lengths().max().unwrap_or(0)]
     })
 }
 

@@ -114,6 +114,23 @@ impl<'a> Target<'a> {
         (losses.iter().map(|loss| (loss - mean).powi(2)).sum::<f64>() / losses.len() as f64).sqrt()
     }
 
+    /// How far the times to first token are from those observed, whoever has them: the mean difference of the
+    /// sorted ones, as a share of the mean.
+    pub(super) fn first_token_distance(&self, model: &Model) -> f64 {
+        let observed: Vec<f64> =
+            self.segments.iter().flat_map(|segment| segment.observed()).map(ObservedRequest::ttft_s).collect();
+        let Some(deviations) = self.with_jitters(&[0.0]).deviations(std::slice::from_ref(model)).remove(0) else {
+            return f64::INFINITY;
+        };
+        let sorted = |mut times: Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times
+        };
+        let simulated = observed.iter().zip(&deviations).map(|(time, deviation)| time + deviation[0]).collect();
+        let pairs = sorted(observed.clone()).into_iter().zip(sorted(simulated));
+        pairs.map(|(observed, simulated): (f64, f64)| (observed - simulated).abs()).sum::<f64>() * self.scales[0]
+    }
+
     pub(super) fn losses(&self, models: &[Model]) -> Vec<f64> {
         self.deviations(models).iter().map(|deviations| self.loss(deviations.as_ref())).collect()
     }

@@ -57,7 +57,7 @@ impl Segment {
 }
 
 /// What to fit on, among the first `half` requests of a log, and what to judge by, among the others.
-pub fn segments(log: &[ObservedRequest], half: usize) -> [Vec<Segment>; 2] {
+pub(super) fn segments(log: &[ObservedRequest], half: usize) -> [Vec<Segment>; 2] {
     if log.len() - half <= WHOLE_MAX && half <= WHOLE_MAX {
         return [vec![Segment::whole(log, 0..half)], vec![Segment::whole(log, half..log.len())]];
     }

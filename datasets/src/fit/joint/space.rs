@@ -1,6 +1,7 @@
 //! What is fitted: which numbers of a model are free, in which units a search moves them, and their bounds.
 
 use forebay_model::llm::batching::BatchingConfig;
+use serde::{Deserialize, Serialize};
 
 use super::fleet::Fleet;
 use super::sketch::{PARTS, Sketch};
@@ -15,27 +16,37 @@ pub(super) struct Model {
 }
 
 /// A number that can be fitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Parameter {
     /// Constant part of an iteration, s.
+    #[serde(rename = "c0_s")]
     Constant,
     /// Per prefill token, s.
+    #[serde(rename = "per_prefill_token_s")]
     PrefillToken,
     /// Per prefill token and token before it, s.
+    #[serde(rename = "per_prefill_context_s")]
     PrefillContext,
     /// Per decoding sequence, s.
+    #[serde(rename = "per_decode_sequence_s")]
     Sequence,
     /// Per resident token, s.
+    #[serde(rename = "per_resident_token_s")]
     ResidentToken,
     /// Per resident token in iterations that also prefill, s.
+    #[serde(rename = "per_resident_token_mixed_s")]
     ResidentMixed,
     /// Share of prompt tokens found in the prefix cache.
+    #[serde(rename = "prefix_hit_share")]
     PrefixHits,
     /// KV blocks of one engine.
+    #[serde(rename = "kv_blocks")]
     KvBlocks,
     /// By how much the server was late on its first iterations, s.
+    #[serde(rename = "start_delay_s")]
     StartDelay,
     /// What passes between a client and its engine, there and back, s.
+    #[serde(rename = "entry_s")]
     Entry,
 }
 
@@ -135,11 +146,6 @@ impl Space {
         self
     }
 
-    pub(super) fn without(mut self, parameter: Parameter) -> Self {
-        self.axes.retain(|axis| axis.parameter != parameter);
-        self
-    }
-
     pub(super) fn has(&self, parameter: Parameter) -> bool {
         self.axes.iter().any(|axis| axis.parameter == parameter)
     }
@@ -157,9 +163,5 @@ impl Space {
             axis.parameter.set(&mut model, value * axis.unit);
         }
         model
-    }
-
-    pub(super) fn holds(&self, place: &[f64]) -> bool {
-        self.axes.iter().zip(place).all(|(axis, value)| (axis.low..=axis.high).contains(value))
     }
 }

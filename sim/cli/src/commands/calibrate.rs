@@ -2,6 +2,7 @@
 
 mod compare;
 mod compare_screen;
+mod fit;
 mod import;
 mod log;
 mod show;
@@ -14,6 +15,9 @@ pub(crate) enum Calibrate {
     /// Bring telemetry, engine metrics and request logs of other tools into Parquet, and say what was dropped.
     #[command(after_help = import::EXAMPLES)]
     Import(import::ImportArgs),
+    /// Fit a calibration to what was measured, and judge it by what the fit did not see.
+    #[command(subcommand)]
+    Fit(fit::Fit),
     /// Show a calibration: origin, coefficients, range, errors; and the fit against its data.
     #[command(after_help = show::EXAMPLES)]
     Show(show::ShowArgs),
@@ -25,6 +29,7 @@ pub(crate) enum Calibrate {
 pub(crate) fn calibrate(command: &Calibrate) -> Result<(), Failure> {
     match command {
         Calibrate::Import(arguments) => import::run(arguments),
+        Calibrate::Fit(kind) => fit::run(kind),
         Calibrate::Show(arguments) => show::run(arguments),
         Calibrate::Compare(arguments) => compare::run(arguments),
     }
