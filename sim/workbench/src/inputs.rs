@@ -184,7 +184,8 @@ fn engine_calibration(name: &str, folder: &Path) -> Result<BatchingConfig, Strin
 /// A calibration file, by a path that counts from the folder of the scenario.
 fn calibration_file(name: &str, folder: &Path) -> Result<String, String> {
     let names: Vec<&str> = bundled::calibration_names().collect();
-    let allowed = format!("the name of a bundled calibration ({}), or a file beside the scenario", names.join(", "));
+    let allowed =
+        format!("the name of a bundled calibration ({}), or a file beside the scenario", names.join(", "));
     let path = folder.join(name);
     let failed = |why: &dyn std::fmt::Display| format!("{allowed}; {}: {why}", path.display());
     irregular(&path).map_err(|why| failed(&why))?;

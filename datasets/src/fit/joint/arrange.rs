@@ -48,10 +48,9 @@ const FURTHER_GAIN: f64 = 0.3;
 const SHORT: Pace = Pace { rounds: 5, reach: [0.08, 0.04], stride: 0.4, differences: false };
 const LONG: Pace = Pace { rounds: 14, reach: [0.08, 0.03], stride: 0.3, differences: false };
 const BY_DIFFERENCES: Pace = Pace { differences: true, ..LONG };
-/// A cache binds only where first tokens are later than without a limit by this share of their mean, and where
-/// the limit explains most of that.
-const LATE_MIN: f64 = 0.1;
-const LATE_LEFT: f64 = 0.6;
+/// A cache binds only where, without a limit, first tokens come at other times than observed by more than this
+/// share of their mean.
+const LATE_MIN: f64 = 0.05;
 /// By how many times its luck a loss must be better besides.
 const LUCK: f64 = 0.5;
 /// By how much more than the best a kind may lose after the short search.
@@ -132,24 +131,24 @@ pub(super) fn best(fit: &[Segment], flags: &EngineFlags) -> Result<Found, JointE
 /// The simpler of two, unless the other is better by more than luck.
 fn simpler(target: &Target, a: Found, b: Found) -> Found {
     let (simple, other) = if a.kind() <= b.kind() { (a, b) } else { (b, a) };
-    let asked = if other.kind().1 && !simple.kind().1 { CACHE_GAIN } else { 0.0 }
-        + if other.replicas() > 1 && simple.replicas() == 1 { REPLICA_GAIN } else { 0.0 };
-    let luck = target.luck(&simple.model()).max(target.luck(&other.model()));
-    if other.space.has(Parameter::KvBlocks) && !simple.space.has(Parameter::KvBlocks) {
+    let gain = simple.loss - other.loss;
+    let better = if other.space.has(Parameter::KvBlocks) && !simple.space.has(Parameter::KvBlocks) {
         // Whose first token is late is luck where engines are many; how many are late is not.
         let [open, bound] = [&simple, &other].map(|found| target.first_token_distance(&found.model()));
-        if std::env::var("DBG").is_ok() { println!("   open {open:.3} bound {bound:.3} {:.3} {:.3}", simple.loss, other.loss); }
-        if open < LATE_MIN || bound > LATE_LEFT * open {
-            return simple;
-        }
-    }
-    if other.loss < simple.loss - asked - LUCK * luck { other } else { simple }
+        open > LATE_MIN && bound < open && gain > CACHE_GAIN
+    } else {
+        let asked = if other.replicas() > 1 && simple.replicas() == 1 { REPLICA_GAIN } else { CACHE_GAIN };
+        gain > asked + LUCK * target.luck(&simple.model()).max(target.luck(&other.model()))
+    };
+    if better { other } else { simple }
 }
 
 /// A limit that was never reached is none.
 fn unbound(fit: &[Segment], flags: &EngineFlags, found: Found) -> Found {
     let (_, engine) = found.model().fleet.engines();
-    if !found.space.has(Parameter::KvBlocks) || peak_blocks(fit, &found.model()) >= u64::from(engine.kv_blocks) {
+    if !found.space.has(Parameter::KvBlocks)
+        || peak_blocks(fit, &found.model()) >= u64::from(engine.kv_blocks)
+    {
         return found;
     }
     let axes = found.space.axes.iter().zip(&found.place);
@@ -177,7 +176,8 @@ fn finish(target: &Target, best: Found, effort: Effort) -> Found {
 }
 
 fn unservable(fit: &[Segment], flags: &EngineFlags) -> String {
-    let longest = fit.iter().flat_map(Segment::observed).map(|r| r.tokens_in + r.tokens_out).max().unwrap_or(0);
+    let longest =
+        fit.iter().flat_map(Segment::observed).map(|r| r.tokens_in + r.tokens_out).max().unwrap_or(0);
     let needed = longest.div_ceil(flags.block_tokens.max(1));
     format!(
         "the log cannot come from such an engine: its longest request holds {longest} tokens, {needed} blocks; \
@@ -229,7 +229,9 @@ fn candidates(
     let open_space = open_space.with(Parameter::Entry, sketch.scales[0], 0.0, ENTRY_MAX_S);
     let cold = starts[0].start_delay_s > COLD * sketch.scales[0];
     if !cold {
-        starts.iter_mut().for_each(|model| model.start_delay_s = 0.0);
+        for model in &mut starts {
+            model.start_delay_s = 0.0;
+        }
     }
     let open_space = Space { base: starts[0].clone(), ..open_space };
     let open_space = if fit[0].opens_log && cold {
@@ -259,10 +261,13 @@ fn candidates(
     let unlimited = search(&open_space, &starts);
     if flags.kv_blocks.is_some() {
         // Where it binds, hits in the prefix cache make room, and leave their mark as much as its size does.
-        let binds = unlimited.first().is_some_and(|found| peak_blocks(fit, &found.model()) * 50 >= u64::from(open) * 49);
+        let binds = unlimited
+            .first()
+            .is_some_and(|found| peak_blocks(fit, &found.model()) * 50 >= u64::from(open) * 49);
         if binds {
             let space = open_space.with(Parameter::PrefixHits, HITS_UNIT, 0.0, HITS_MAX);
-            let shared: Vec<Model> = starts.iter().flat_map(|model| HITS.map(|hits| hit(model, hits))).collect();
+            let shared: Vec<Model> =
+                starts.iter().flat_map(|model| HITS.map(|hits| hit(model, hits))).collect();
             return unlimited.into_iter().chain(search(&space, &shared)).collect();
         }
         return unlimited;
@@ -272,11 +277,15 @@ fn candidates(
     let limits = CACHES.iter().map(|share| ((share * peak as f64) as u32).max(1));
     let limited: Vec<Model> = limits
         .flat_map(|blocks| {
-            starts.iter().chain([&best]).map(move |model| {
-                let mut model = model.clone();
-                model.fleet.engine.kv_blocks = blocks;
-                model
-            }).collect::<Vec<_>>()
+            starts
+                .iter()
+                .chain([&best])
+                .map(move |model| {
+                    let mut model = model.clone();
+                    model.fleet.engine.kv_blocks = blocks;
+                    model
+                })
+                .collect::<Vec<_>>()
         })
         .collect();
     let space = open_space.with(Parameter::KvBlocks, peak as f64 / 2.0, 1.0, f64::from(open));
@@ -327,7 +336,8 @@ fn mean_latency_s(fit: &[Segment]) -> f64 {
 /// Most blocks in use in one engine.
 pub(super) fn peak_blocks(segments: &[Segment], model: &Model) -> u64 {
     let peaks = segments.iter().filter_map(|segment| {
-        replay_fleet(segment, &model.fleet, model.start_delay_s).ok().map(|(_, peaks)| peaks.kv_blocks)
+        let delay_s = if segment.opens_log { model.start_delay_s } else { 0.0 };
+        replay_fleet(segment, &model.fleet, delay_s).ok().map(|(_, peaks)| peaks.kv_blocks)
     });
     peaks.max().unwrap_or(1).max(1)
 }
@@ -347,7 +357,10 @@ fn further(target: &Target, mut best: Found, effort: Effort) -> Found {
         let losses = target.losses(&starts);
         let mut order: Vec<usize> = (0..starts.len()).collect();
         order.sort_by(|a, b| losses[*a].total_cmp(&losses[*b]));
-        let ends = order.iter().take(effort.starts).map(|&start| descend(target, &space, space.place(&starts[start]), SHORT));
+        let ends = order
+            .iter()
+            .take(effort.starts)
+            .map(|&start| descend(target, &space, space.place(&starts[start]), SHORT));
         let Some((place, _)) = ends.min_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
         let (place, loss) = descend(target, &space, place, LONG);
         if loss < best.loss - FURTHER_GAIN {
@@ -360,7 +373,8 @@ fn further(target: &Target, mut best: Found, effort: Effort) -> Found {
 /// The same work with a share of hits: prompts cost as much less, and leave room for as much more.
 fn with_hits(best: &Found) -> Vec<Model> {
     let model = best.model();
-    let rooms: &[f64] = if best.space.has(Parameter::KvBlocks) { &[1.0, 0.85, 0.7, 0.55, 0.4] } else { &[1.0] };
+    let rooms: &[f64] =
+        if best.space.has(Parameter::KvBlocks) { &[1.0, 0.85, 0.7, 0.55, 0.4] } else { &[1.0] };
     let mut all = Vec::new();
     for hits in HITS {
         for room in rooms {

@@ -152,10 +152,12 @@ pub(super) fn report(
 }
 
 fn range(log: &[ObservedRequest]) -> [[u32; 2]; 2] {
-    [|request: &ObservedRequest| request.tokens_in, |request: &ObservedRequest| request.tokens_out].map(|of| {
-        let lengths = || log.iter().map(of);
-        [lengths().min().unwrap_or(0), lengths().max().unwrap_or(0)]
-    })
+    [|request: &ObservedRequest| request.tokens_in, |request: &ObservedRequest| request.tokens_out].map(
+        |of| {
+            let lengths = || log.iter().map(of);
+            [lengths().min().unwrap_or(0), lengths().max().unwrap_or(0)]
+        },
+    )
 }
 
 fn window(segment: &Segment) -> Window {

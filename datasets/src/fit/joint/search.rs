@@ -46,7 +46,7 @@ pub(super) type Deviations = Vec<[f64; 3]>;
 
 impl<'a> Target<'a> {
     pub(super) fn new(segments: &'a [Segment], jitters: &'a [f64]) -> Self {
-        let observed = || segments.iter().flat_map(|segment| segment.observed());
+        let observed = || segments.iter().flat_map(Segment::observed);
         let scale = |of: fn(&ObservedRequest) -> f64| 1.0 / observed().map(of).sum::<f64>().max(1e-9);
         let scales = [
             scale(ObservedRequest::ttft_s),
@@ -67,8 +67,10 @@ impl<'a> Target<'a> {
             .flat_map(|model| self.jitters.iter().map(move |jitter| (model, *jitter)))
             .flat_map(|(model, jitter)| self.segments.iter().map(move |segment| (model, jitter, segment)))
             .collect();
-        let done: Vec<Option<Deviations>> =
-            runs.par_iter().map(|(model, jitter, segment)| one_run(&models[*model], *jitter, segment)).collect();
+        let done: Vec<Option<Deviations>> = runs
+            .par_iter()
+            .map(|(model, jitter, segment)| one_run(&models[*model], *jitter, segment))
+            .collect();
         let per_model = self.jitters.len() * self.segments.len();
         done.chunks(per_model).map(|runs| self.mean(runs)).collect()
     }
@@ -101,15 +103,20 @@ impl<'a> Target<'a> {
 
     pub(super) fn loss(&self, deviations: Option<&Deviations>) -> f64 {
         let Some(deviations) = deviations else { return f64::INFINITY };
-        let parts = self.spreads(deviations).map(|[spread, bias]| libm::log(spread) + BIAS_WEIGHT * bias.abs() / spread);
+        let parts = self
+            .spreads(deviations)
+            .map(|[spread, bias]| libm::log(spread) + BIAS_WEIGHT * bias.abs() / spread);
         let loss = parts.into_iter().sum::<f64>();
         if loss.is_nan() { f64::INFINITY } else { loss }
     }
 
     /// How much the loss of one run depends on luck: its standard deviation over the jittered runs.
     pub(super) fn luck(&self, model: &Model) -> f64 {
-        let losses: Vec<f64> =
-            self.jitters.iter().map(|&jitter| self.with_jitters(&[jitter]).losses(std::slice::from_ref(model))[0]).collect();
+        let losses: Vec<f64> = self
+            .jitters
+            .iter()
+            .map(|&jitter| self.with_jitters(&[jitter]).losses(std::slice::from_ref(model))[0])
+            .collect();
         let mean = losses.iter().sum::<f64>() / losses.len() as f64;
         (losses.iter().map(|loss| (loss - mean).powi(2)).sum::<f64>() / losses.len() as f64).sqrt()
     }
@@ -118,17 +125,20 @@ impl<'a> Target<'a> {
     /// sorted ones, as a share of the mean.
     pub(super) fn first_token_distance(&self, model: &Model) -> f64 {
         let observed: Vec<f64> =
-            self.segments.iter().flat_map(|segment| segment.observed()).map(ObservedRequest::ttft_s).collect();
-        let Some(deviations) = self.with_jitters(&[0.0]).deviations(std::slice::from_ref(model)).remove(0) else {
+            self.segments.iter().flat_map(Segment::observed).map(ObservedRequest::ttft_s).collect();
+        let Some(deviations) = self.with_jitters(&[0.0]).deviations(std::slice::from_ref(model)).remove(0)
+        else {
             return f64::INFINITY;
         };
         let sorted = |mut times: Vec<f64>| {
             times.sort_by(f64::total_cmp);
             times
         };
-        let simulated = observed.iter().zip(&deviations).map(|(time, deviation)| time + deviation[0]).collect();
+        let simulated =
+            observed.iter().zip(&deviations).map(|(time, deviation)| time + deviation[0]).collect();
         let pairs = sorted(observed.clone()).into_iter().zip(sorted(simulated));
-        pairs.map(|(observed, simulated): (f64, f64)| (observed - simulated).abs()).sum::<f64>() * self.scales[0]
+        pairs.map(|(observed, simulated): (f64, f64)| (observed - simulated).abs()).sum::<f64>()
+            * self.scales[0]
     }
 
     pub(super) fn losses(&self, models: &[Model]) -> Vec<f64> {
@@ -140,8 +150,9 @@ impl<'a> Target<'a> {
         let axes = around.slopes.len();
         let weights = self.spreads(&around.deviations).map(|[spread, _]| 1.0 / spread);
         let mut rows = Vec::with_capacity(3 * around.deviations.len() + 3);
-        let mut bias: Vec<Row> =
-            weights.map(|weight| Row { value: 0.0, slopes: vec![0.0; axes], weight: BIAS_WEIGHT * weight }).to_vec();
+        let mut bias: Vec<Row> = weights
+            .map(|weight| Row { value: 0.0, slopes: vec![0.0; axes], weight: BIAS_WEIGHT * weight })
+            .to_vec();
         for (index, deviation) in around.deviations.iter().enumerate() {
             let count = counts(index);
             if count == 0.0 {
@@ -162,12 +173,19 @@ impl<'a> Target<'a> {
 
     /// Deviations and their slopes at a place. Those along the cost come from what the iterations computed,
     /// unless `differences` are asked for; others from differences over `reach` to both sides.
-    pub(super) fn slopes(&self, space: &Space, place: &[f64], reach: f64, differences: bool) -> Option<Slopes> {
+    pub(super) fn slopes(
+        &self,
+        space: &Space,
+        place: &[f64],
+        reach: f64,
+        differences: bool,
+    ) -> Option<Slopes> {
         let centre_model = space.at(place);
         let work = self.work(&centre_model)?;
         let mut models = vec![centre_model];
         let mut spans = Vec::new();
-        let by_differences = |axis: &Axis| axis.parameter != Parameter::Entry && (differences || axis.part().is_none());
+        let by_differences =
+            |axis: &Axis| axis.parameter != Parameter::Entry && (differences || axis.part().is_none());
         for (index, axis) in space.axes.iter().enumerate().filter(|(_, axis)| by_differences(axis)) {
             for end in [(place[index] - reach).max(axis.low), (place[index] + reach).min(axis.high)] {
                 let mut there = place.to_vec();
@@ -198,7 +216,9 @@ impl<'a> Target<'a> {
             let [low, high] = ends.map(|end| end.unwrap_or_else(|| centre.clone()));
             let over = if span > 0.0 { 1.0 / span } else { 0.0 };
             let both = low.iter().zip(&high);
-            slopes.push(both.map(|(low, high)| [0, 1, 2].map(|which| (high[which] - low[which]) * over)).collect());
+            slopes.push(
+                both.map(|(low, high)| [0, 1, 2].map(|which| (high[which] - low[which]) * over)).collect(),
+            );
         }
         Some(Slopes { deviations: centre, slopes })
     }
@@ -250,7 +270,11 @@ fn work_of(model: &Model, segment: &Segment) -> Option<Vec<[[f64; PARTS]; 3]>> {
 }
 
 fn mean_tpot_s(segment: &Segment, traced: &Traced) -> f64 {
-    let over = segment.requests.iter().zip(&traced.replayed).filter(|(_, replayed)| replayed.last_token_s.is_finite());
+    let over = segment
+        .requests
+        .iter()
+        .zip(&traced.replayed)
+        .filter(|(_, replayed)| replayed.last_token_s.is_finite());
     let sums = over.fold((0.0, 0.0), |(time_s, tokens), (request, replayed)| {
         (time_s + replayed.last_token_s - replayed.first_token_s, tokens + f64::from(request.tokens_out))
     });
@@ -289,26 +313,26 @@ pub(super) struct Pace {
 }
 
 /// Goes downhill from a place. Returns the lowest place found and its loss.
-pub(super) fn descend(target: &Target, space: &Space, start: Vec<f64>, pace: Pace) -> (Vec<f64>, f64) {
+pub(super) fn descend(target: &Target, space: &Space, start: Vec<f64>, tempo: Pace) -> (Vec<f64>, f64) {
     let mut place = start;
-    let mut loss = target.losses(&[space.at(&place)])[0];
-    let (mut reach, mut stride, differences) = (pace.reach[0], pace.stride, pace.differences);
-    for _ in 0..pace.rounds {
+    let mut loss = target.losses(&[stempo.at(&place)])[0];
+    let (mut reach, mut stride, differences) = (tempo.reach[0], tempo.stride, tempo.differences);
+    for _ in 0..tempo.rounds {
         let Some(slopes) = target.slopes(space, &place, reach, differences) else { break };
         let rows = target.rows(&slopes, &|_| 1.0);
         let bound = |side: f64| -> Vec<f64> {
-            let axes = space.axes.iter().zip(&place);
+            let axes = stempo.axes.iter().zip(&place);
             axes.map(|(axis, value)| (side * stride).clamp(axis.low - value, axis.high - value)).collect()
         };
         let step = least_deviations(&rows, &bound(-1.0), &bound(1.0));
         let tried: Vec<Vec<f64>> = STRIDES
             .iter()
             .map(|share| {
-                let axes = space.axes.iter().zip(place.iter().zip(&step));
+                let axes = stempo.axes.iter().zip(place.iter().zip(&step));
                 axes.map(|(axis, (value, step))| (value + share * step).clamp(axis.low, axis.high)).collect()
             })
             .collect();
-        let models: Vec<Model> = tried.iter().map(|place| space.at(place)).collect();
+        let models: Vec<Model> = tried.iter().map(|place| stempo.at(place)).collect();
         let losses = target.losses(&models);
         let best = (0..losses.len()).min_by(|a, b| losses[*a].total_cmp(&losses[*b])).unwrap_or(0);
         let gain = loss - losses[best];
@@ -317,10 +341,10 @@ pub(super) fn descend(target: &Target, space: &Space, start: Vec<f64>, pace: Pac
             loss = losses[best];
         }
         if gain <= GAIN_MIN {
-            if reach <= pace.reach[1] {
+            if reach <= tempo.reach[1] {
                 break;
             }
-            reach = (reach / 2.0).max(pace.reach[1]);
+            reach = (reach / 2.0).max(tempo.reach[1]);
             stride /= 2.0;
         }
     }
@@ -334,18 +358,23 @@ pub(super) fn settle(target: &Target, space: &Space, start: &[f64], reach: f64) 
     let mut place = start.to_vec();
     let mut sum = vec![0.0; place.len()];
     for round in 0..SETTLING {
-        let Some(slopes) = target.slopes(space, &place, reach, differences) else { return (start.to_vec(), f64::INFINITY) };
+        let Some(slopes) = target.slopes(space, &place, reach, differences) else {
+            return (start.to_vec(), f64::INFINITY);
+        };
         let rows = target.rows(&slopes, &|_| 1.0);
         let bound = |side: f64| -> Vec<f64> {
             let axes = space.axes.iter().zip(&place);
-            axes.map(|(axis, value)| (side * SETTLING_STRIDE).clamp(axis.low - value, axis.high - value)).collect()
+            axes.map(|(axis, value)| (side * SETTLING_STRIDE).clamp(axis.low - value, axis.high - value))
+                .collect()
         };
         let step = least_deviations(&rows, &bound(-1.0), &bound(1.0));
         for (axis, (value, step)) in space.axes.iter().zip(place.iter_mut().zip(&step)) {
             *value = (*value + SETTLING_SHARE * step).clamp(axis.low, axis.high);
         }
         if round >= SETTLING / 2 {
-            sum.iter_mut().zip(&place).for_each(|(sum, value)| *sum += value / (SETTLING - SETTLING / 2) as f64);
+            sum.iter_mut()
+                .zip(&place)
+                .for_each(|(sum, value)| *sum += value / (SETTLING - SETTLING / 2) as f64);
         }
     }
     let loss = target.losses(&[space.at(&sum)])[0];

@@ -52,9 +52,11 @@ pub(super) fn sketch(groups: &[&[ObservedRequest]], engines: usize, budget: u32)
         let all = groups.iter().flat_map(|seen| seen.iter());
         all.map(|request| of(f64::from(request.tokens_in))).sum::<f64>() / n
     };
-    let prompt = [1.0, mean(|tokens| tokens), mean(|tokens| tokens * tokens / 2.0), 0.5, mean(|tokens| tokens) / 2.0];
-    let scales: [f64; PARTS] =
-        std::array::from_fn(|part| mean_s / (sums[part] / sums[0].max(1.0)).max(0.02 * prompt[part]).max(1e-12));
+    let prompt =
+        [1.0, mean(|tokens| tokens), mean(|tokens| tokens * tokens / 2.0), 0.5, mean(|tokens| tokens) / 2.0];
+    let scales: [f64; PARTS] = std::array::from_fn(|part| {
+        mean_s / (sums[part] / sums[0].max(1.0)).max(0.02 * prompt[part]).max(1e-12)
+    });
     for row in &mut rows {
         (0..PARTS).for_each(|part| row.slopes[part] *= scales[part]);
         // As a share of what was observed, so that short stretches say as much as long ones.

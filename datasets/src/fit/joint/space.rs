@@ -131,11 +131,11 @@ pub(super) struct Space {
 impl Space {
     /// The cost alone.
     pub(super) fn new(base: Model, sketch: &Sketch) -> Self {
-        let axis = |(parameter, unit): (Parameter, f64)| {
+        let free = |(parameter, unit): (Parameter, f64)| {
             let low = if parameter == Parameter::Constant { 1e-3 } else { 0.0 };
             Axis { parameter, unit, low, high: (0.01 / unit).min(20.0) }
         };
-        let mut axes: Vec<Axis> = Parameter::COST.into_iter().zip(sketch.scales).map(axis).collect();
+        let mut axes: Vec<Axis> = Parameter::COST.into_iter().zip(sketch.scales).map(free).collect();
         axes[0].high = 20.0;
         Self { base, axes }
     }

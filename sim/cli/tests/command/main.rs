@@ -5,6 +5,7 @@
 
 mod ablate;
 mod explain;
+mod fit;
 mod input;
 mod looking;
 mod run;

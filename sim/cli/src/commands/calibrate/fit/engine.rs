@@ -117,7 +117,10 @@ impl EngineArgs {
             }
             if left_out > 0 {
                 let left_out = count(left_out as u64);
-                complain(&format!("{}: {left_out} were not served, or tell no tokens or times", self.log.display()));
+                complain(&format!(
+                    "{}: {left_out} were not served, or tell no tokens or times",
+                    self.log.display()
+                ));
             }
         }
         Ok(observed)
@@ -125,7 +128,8 @@ impl EngineArgs {
 }
 
 pub(super) fn run(arguments: &EngineArgs) -> Result<(), Failure> {
-    if let Some(out) = arguments.out.as_ref().filter(|out| !arguments.force && out.symlink_metadata().is_ok()) {
+    if let Some(out) = arguments.out.as_ref().filter(|out| !arguments.force && out.symlink_metadata().is_ok())
+    {
         // Before the work, not after it.
         return Err(FileError::Exists(out.clone())).map_err(|error| Failure::Input(error.to_string()));
     }
@@ -183,7 +187,11 @@ fn text(calibration: &BatchingCalibration) -> String {
     }));
     write_indented(&mut out, "", &rows);
     if calibration.run.start_delay_s > 0.0 {
-        let _ = writeln!(out, "the server was {} late on its first iterations", seconds(calibration.run.start_delay_s));
+        let _ = writeln!(
+            out,
+            "the server was {} late on its first iterations",
+            seconds(calibration.run.start_delay_s)
+        );
     }
     out.push('\n');
     write_indented(&mut out, "", &errors(calibration));
@@ -209,7 +217,11 @@ fn windows(out: &mut String, found: &Inference) {
         let [from_s, to_s] = window.arrivals_s;
         vec![
             name.to_owned(),
-            format!("{} to {}", count(window.first as u64), count((window.first + window.requests - 1) as u64)),
+            format!(
+                "{} to {}",
+                count(window.first as u64),
+                count((window.first + window.requests - 1) as u64)
+            ),
             format!("{from_s:.1} s to {to_s:.1} s"),
             count(window.warm_up as u64),
         ]
