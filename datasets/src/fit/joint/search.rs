@@ -315,24 +315,24 @@ pub(super) struct Pace {
 /// Goes downhill from a place. Returns the lowest place found and its loss.
 pub(super) fn descend(target: &Target, space: &Space, start: Vec<f64>, tempo: Pace) -> (Vec<f64>, f64) {
     let mut place = start;
-    let mut loss = target.losses(&[stempo.at(&place)])[0];
+    let mut loss = target.losses(&[space.at(&place)])[0];
     let (mut reach, mut stride, differences) = (tempo.reach[0], tempo.stride, tempo.differences);
     for _ in 0..tempo.rounds {
         let Some(slopes) = target.slopes(space, &place, reach, differences) else { break };
         let rows = target.rows(&slopes, &|_| 1.0);
         let bound = |side: f64| -> Vec<f64> {
-            let axes = stempo.axes.iter().zip(&place);
+            let axes = space.axes.iter().zip(&place);
             axes.map(|(axis, value)| (side * stride).clamp(axis.low - value, axis.high - value)).collect()
         };
         let step = least_deviations(&rows, &bound(-1.0), &bound(1.0));
         let tried: Vec<Vec<f64>> = STRIDES
             .iter()
             .map(|share| {
-                let axes = stempo.axes.iter().zip(place.iter().zip(&step));
+                let axes = space.axes.iter().zip(place.iter().zip(&step));
                 axes.map(|(axis, (value, step))| (value + share * step).clamp(axis.low, axis.high)).collect()
             })
             .collect();
-        let models: Vec<Model> = tried.iter().map(|place| stempo.at(place)).collect();
+        let models: Vec<Model> = tried.iter().map(|place| space.at(place)).collect();
         let losses = target.losses(&models);
         let best = (0..losses.len()).min_by(|a, b| losses[*a].total_cmp(&losses[*b])).unwrap_or(0);
         let gain = loss - losses[best];

@@ -40,16 +40,13 @@ fn an_engine_is_fitted_and_used_by_a_scenario_beside_it() {
         "--out",
         "engine.toml",
     ];
-    let done = place.run(&fit);
-    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
-    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    let text = place.forebay(&fit).with(0).out;
     for part in ["one engine", "at least", "c0_s", "held out", "part of the log"] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    let again = place.run(&fit);
-    assert_eq!(again.status.code(), Some(2), "nothing is overwritten unasked");
-    let run = place.run(&["run", "small.toml"]);
-    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+    // Nothing is overwritten unasked.
+    place.forebay(&fit).with(2);
+    place.forebay(&["run", "small.toml"]).with(0);
 }
 
 #[test]
@@ -59,13 +56,10 @@ fn what_is_no_log_is_refused() {
     for (log, why) in
         [("short.csv", "requests: at least 40"), ("none.csv", "none.csv"), ("small.toml", "small.toml")]
     {
-        let done = place.run(&["calibrate", "fit", "engine", log, "--max-seqs", "8"]);
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(2), "{said}");
+        let said = place.forebay(&["calibrate", "fit", "engine", log, "--max-seqs", "8"]).with(2).err;
         assert!(said.contains(why), "{why} in {said}");
     }
     // The engine's calibration is missing: where it was looked for is told.
-    let done = place.run(&["check", "small.toml"]);
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.code() == Some(2) && said.contains("engine.toml"), "{said}");
+    let said = place.forebay(&["check", "small.toml"]).with(2).err;
+    assert!(said.contains("engine.toml"), "{said}");
 }
