@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | [`observed`] | requests as a server logged them |
 //! | [`mod@replay`] | the same requests through the `batching` engine, and by how much it is off |
-//! | [`iteration`] | iteration cost of the `batching` engine, from latencies alone |
+//! | [`iteration`] | iteration cost of the `batching` engine, from latencies and a start chosen by hand |
+//! | [`joint`] | the `batching` engine and the number of its replicas, from a request log alone |
 //! | [`slots`] | time per token against batch size, for the `slots` engine |
 //! | [`curve`] | a quantity at measured points, straight lines between them |
 //! | [`batches`] | time per token and power against batch size, as curves |
@@ -29,6 +30,7 @@ mod coverage;
 pub mod curve;
 pub mod families;
 pub mod iteration;
+pub mod joint;
 pub mod load;
 pub mod observed;
 pub mod phases;
@@ -42,6 +44,7 @@ pub mod vram;
 
 pub use calibration::{BatchingCalibration, Calibration, SlotsCalibration, Source};
 pub use iteration::{FitError, IterationFit, fit_batching};
+pub use joint::{EngineFlags, JointError, JointFit, fit_engine};
 pub use observed::{LogError, ObservedRequest, read_vllm_log};
 pub use replay::{LatencyErrors, Replayed, replay};
 pub use slots::{BatchRow, SlotsFit, TokenTime, fit_slots, read_batch_rows};

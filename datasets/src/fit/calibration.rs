@@ -7,6 +7,7 @@ use forebay_model::llm::batching::BatchingConfig;
 use serde::{Deserialize, Serialize};
 
 use super::iteration::IterationFit;
+use super::joint::Inference;
 use super::observed::ObservedRequest;
 use super::replay::LatencyErrors;
 use super::slots::SlotsFit;
@@ -70,6 +71,9 @@ pub struct BatchingCalibration {
     pub errors: SplitErrors,
     /// What was measured.
     pub range: MeasuredRange,
+    /// How the numbers were found, if from a request log alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inference: Option<Inference>,
 }
 
 /// Properties of a measured run that are not the engine's.
@@ -244,6 +248,7 @@ impl BatchingCalibration {
                 tokens_in: bounds(|request| request.tokens_in),
                 tokens_out: bounds(|request| request.tokens_out),
             },
+            inference: None,
         }
     }
 

@@ -7,6 +7,7 @@ mod ablate;
 mod calibrate;
 mod calibrate_fit;
 mod explain;
+mod fit;
 mod input;
 mod looking;
 mod run;

@@ -1,6 +1,7 @@
 //! `forebay calibrate fit`: one kind of fit per file; what they share is here.
 
 mod curves;
+mod engine;
 mod laws;
 mod phases;
 mod vram;
@@ -33,6 +34,9 @@ pub(crate) struct FitArgs {
 
 #[derive(Debug, Subcommand)]
 enum FitKind {
+    /// Fit an LLM engine to a request log alone: iteration cost, KV capacity, replicas.
+    #[command(after_help = engine::EXAMPLES)]
+    Engine(engine::EngineArgs),
     /// Time per token against batch size: a curve.
     Decode(curves::CurveArgs),
     /// Power against batch size or load, from a table or a recording: a curve.
@@ -49,6 +53,7 @@ enum FitKind {
 
 pub(super) fn run(arguments: &FitArgs) -> Result<(), Failure> {
     match &arguments.kind {
+        FitKind::Engine(arguments) => engine::run(arguments),
         FitKind::Decode(arguments) => curves::decode(arguments),
         FitKind::Power(arguments) => curves::power(arguments),
         FitKind::Phases(arguments) => phases::run(arguments),
