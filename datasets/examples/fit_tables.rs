@@ -14,9 +14,8 @@ const END: &str = "<!-- end of errors -->\n";
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let measured = folder.join("measured");
-    let read = |path: &str| {
-        std::fs::read_to_string(measured.join(path)).map_err(|error| format!("{path}: {error}"))
-    };
+    let read =
+        |path: &str| std::fs::read_to_string(measured.join(path)).map_err(|error| format!("{path}: {error}"));
     let all = all(&read)?;
     for made in &all {
         let path = folder.join("calibrations").join(format!("{}.toml", made.name));

@@ -176,13 +176,12 @@ impl Columns {
         for (name, column) in &mut table.columns {
             let Some(values) = read.columns.iter().find(|there| there.name == *name) else { continue };
             table.rows = values.values.len();
-            let refuse = |found: &str| ColumnsError::Cell {
-                line: 1,
-                column: name.clone(),
-                found: found.to_owned(),
-            };
+            let refuse =
+                |found: &str| ColumnsError::Cell { line: 1, column: name.clone(), found: found.to_owned() };
             match column {
-                Column::Numbers(numbers) => *numbers = as_numbers(&values.values).ok_or_else(|| refuse("text"))?,
+                Column::Numbers(numbers) => {
+                    *numbers = as_numbers(&values.values).ok_or_else(|| refuse("text"))?
+                }
                 Column::Texts(texts) => *texts = as_texts(&values.values),
             }
         }
@@ -240,10 +239,11 @@ impl Columns {
     /// # Errors
     /// It is missing.
     pub fn maybe_numbers(&self, name: &str) -> Result<&[Option<f64>], ColumnsError> {
-        let numbers = self.columns.iter().filter(|(there, _)| there == name).find_map(|(_, column)| match column {
-            Column::Numbers(numbers) => Some(numbers.as_slice()),
-            Column::Texts(_) => None,
-        });
+        let numbers =
+            self.columns.iter().filter(|(there, _)| there == name).find_map(|(_, column)| match column {
+                Column::Numbers(numbers) => Some(numbers.as_slice()),
+                Column::Texts(_) => None,
+            });
         numbers.ok_or_else(|| self.missing(name))
     }
 
@@ -252,10 +252,11 @@ impl Columns {
     /// # Errors
     /// It is missing.
     pub fn texts(&self, name: &str) -> Result<&[String], ColumnsError> {
-        let texts = self.columns.iter().filter(|(there, _)| there == name).find_map(|(_, column)| match column {
-            Column::Texts(texts) => Some(texts.as_slice()),
-            Column::Numbers(_) => None,
-        });
+        let texts =
+            self.columns.iter().filter(|(there, _)| there == name).find_map(|(_, column)| match column {
+                Column::Texts(texts) => Some(texts.as_slice()),
+                Column::Numbers(_) => None,
+            });
         texts.ok_or_else(|| self.missing(name))
     }
 

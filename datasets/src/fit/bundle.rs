@@ -105,8 +105,7 @@ fn batches(read: Read<'_>) -> Result<Vec<Bundled>, String> {
         for (name, model, task, gpus) in MODELS {
             for (gpu, gpus) in GPUS.iter().zip(gpus) {
                 let wanted = [("model", model), ("task", task), ("gpu", gpu), ("gpus", &gpus.to_string())];
-                let is_it =
-                    |fit: &&CurveFit| wanted.iter().all(|(name, value)| fit.of[*name] == **value);
+                let is_it = |fit: &&CurveFit| wanted.iter().all(|(name, value)| fit.of[*name] == **value);
                 let fit = fits.iter().find(is_it).ok_or_else(|| format!("{model} on {gpu}: no such line"))?;
                 all.push(batch_calibration((name, gpu), (quantity, kind, unit), &hash, fit));
             }

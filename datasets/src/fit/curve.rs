@@ -103,8 +103,12 @@ impl Curve {
         let points = merged(measured);
         let mut errors = Vec::new();
         for left_out in 1..points.len().saturating_sub(1) {
-            let rest: Vec<(f64, f64)> =
-                points.iter().enumerate().filter(|(i, _)| *i != left_out).map(|(_, p)| (p[0], p[1])).collect();
+            let rest: Vec<(f64, f64)> = points
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| *i != left_out)
+                .map(|(_, p)| (p[0], p[1]))
+                .collect();
             let Some(curve) = Self::fit(&rest, along, shape) else { continue };
             let [x, y] = points[left_out];
             errors.push(100.0 * (curve.at(x) / y - 1.0).abs());

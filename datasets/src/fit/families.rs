@@ -221,8 +221,7 @@ fn evenly(values: &[f64], most: usize) -> Vec<f64> {
 
 /// The quantiles of a sample as a law of its own: what it was, where no family is near.
 pub fn quantiles(values: &[f64]) -> Dist {
-    const AT: [f64; 13] =
-        [0.0, 0.01, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99, 1.0];
+    const AT: [f64; 13] = [0.0, 0.01, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99, 1.0];
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = |q: f64| {

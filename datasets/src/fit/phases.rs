@@ -196,8 +196,7 @@ impl<'a> Line<'a> {
     fn fit(&self, knee: f64) -> Option<PhaseFit> {
         let decode = decode(&self.fitted)?;
         let prefill = prefill(&self.fitted, knee)?;
-        let [decode_base_s, per_sequence_s, per_resident_token_s] =
-            [0, 1, 2].map(|i| decode.coefficients[i]);
+        let [decode_base_s, per_sequence_s, per_resident_token_s] = [0, 1, 2].map(|i| decode.coefficients[i]);
         let [floor_s, per_prefill_token_s, beyond_knee_s] =
             [0, 1, 2].map(|i| prefill.regression.coefficients[i]);
         let forms = PhaseForms {
@@ -260,10 +259,8 @@ fn point(rows: &[&PhaseRow]) -> Option<Point> {
 }
 
 fn decode(points: &[Point]) -> Option<Regression> {
-    let basis: Vec<Vec<f64>> = points
-        .iter()
-        .map(|p| vec![1.0, p.batch, p.batch * (p.prompt + p.tokens_out / 2.0)])
-        .collect();
+    let basis: Vec<Vec<f64>> =
+        points.iter().map(|p| vec![1.0, p.batch, p.batch * (p.prompt + p.tokens_out / 2.0)]).collect();
     let values: Vec<f64> = points.iter().map(|point| point.per_token_s).collect();
     regress(&basis, &values, &values)
 }
@@ -354,7 +351,10 @@ mod tests {
         let fits = fit_phases(&rows);
         let [decode, prefill] = overall(&fits);
         let judged: usize = fits.iter().map(|fit| fit.points[1]).sum();
-        println!("decode {decode:.2} %, prefill {prefill:.2} % over {judged} points, knee {}", fits[0].forms.knee_tokens);
+        println!(
+            "decode {decode:.2} %, prefill {prefill:.2} % over {judged} points, knee {}",
+            fits[0].forms.knee_tokens
+        );
         for fit in &fits {
             let of = |errors: &[Vec<f64>; 2]| median(errors[1].clone());
             println!(

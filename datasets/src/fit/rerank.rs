@@ -39,7 +39,10 @@ pub fn fit_rerank(batches: &[(f64, f64)], effort: Effort) -> Result<RerankFit, L
     let sound = |value: f64| value.is_finite() && value > 0.0;
     if let Some(place) = batches.iter().position(|&(documents, s)| !sound(documents) || !sound(s)) {
         let (documents, s) = batches[place];
-        return Err(LawError::Value { place: place + 1, found: if sound(documents) { s } else { documents } });
+        return Err(LawError::Value {
+            place: place + 1,
+            found: if sound(documents) { s } else { documents },
+        });
     }
     // By size, and within a size as measured: neighbours alternate.
     let mut sorted = batches.to_vec();
@@ -100,8 +103,9 @@ mod tests {
 
     #[test]
     fn intervals_hold_the_truth_95_times_in_100() {
-        let fits: Vec<RerankFit> =
-            (1..=300).map(|trial| fit_rerank(&made_up(trial), Effort { draws: 2, values: 20 }).unwrap()).collect();
+        let fits: Vec<RerankFit> = (1..=300)
+            .map(|trial| fit_rerank(&made_up(trial), Effort { draws: 2, values: 20 }).unwrap())
+            .collect();
         about_95_in_100(300, |trial| fits[trial as usize].base_s.holds(0.004));
         about_95_in_100(300, |trial| fits[trial as usize].per_document_s.holds(0.0015));
     }

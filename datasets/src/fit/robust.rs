@@ -104,10 +104,8 @@ pub fn regress(basis: &[Vec<f64>], values: &[f64], scales: &[f64]) -> Option<Reg
     if !fit {
         return None;
     }
-    let live: Vec<usize> = (0..columns)
-        .filter(|&column| basis.iter().any(|row| row[column] != 0.0))
-        .take(basis.len())
-        .collect();
+    let live: Vec<usize> =
+        (0..columns).filter(|&column| basis.iter().any(|row| row[column] != 0.0)).take(basis.len()).collect();
     let rows: Vec<Vec<f64>> = basis
         .iter()
         .zip(scales)

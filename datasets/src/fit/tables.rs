@@ -55,8 +55,7 @@ pub fn phase_rows(text: &str) -> Result<Vec<PhaseRow>, ColumnsError> {
 /// # Errors
 /// As [`phase_rows`].
 pub fn phase_rows_of(table: &Columns) -> Result<Vec<PhaseRow>, ColumnsError> {
-    let (names, unit_s) =
-        if table.has("prompt_time") { (SPLITWISE, MS) } else { (PHASES, 1.0) };
+    let (names, unit_s) = if table.has("prompt_time") { (SPLITWISE, MS) } else { (PHASES, 1.0) };
     let [model, hardware, parallel, prompt, batch, tokens_out, prefill, per_token, total] =
         names.map(|(name, _)| name);
     let models = table.texts(model)?;
@@ -72,7 +71,8 @@ pub fn phase_rows_of(table: &Columns) -> Result<Vec<PhaseRow>, ColumnsError> {
     let [parallel, prompt, batch, tokens_out, prefill, per_token] = numbers;
     let (parallel, prompt, batch) = (parallel?, prompt?, batch?);
     let (tokens_out, prefill, per_token) = (tokens_out?, prefill?, per_token?);
-    let totals = if table.has(total) { table.maybe_numbers(total)?.to_vec() } else { vec![None; models.len()] };
+    let totals =
+        if table.has(total) { table.maybe_numbers(total)?.to_vec() } else { vec![None; models.len()] };
     Ok((0..models.len())
         .map(|row| PhaseRow {
             model: models[row].clone(),
@@ -97,12 +97,8 @@ pub type Lengths = BTreeMap<String, [Vec<f64>; 2]>;
 /// # Errors
 /// A missing column, or a cell that is no number.
 pub fn length_rows(text: &str) -> Result<Lengths, ColumnsError> {
-    let wanted = [
-        ("part", Kind::Text),
-        ("length_of", Kind::Text),
-        ("value", Kind::Number),
-        ("count", Kind::Number),
-    ];
+    let wanted =
+        [("part", Kind::Text), ("length_of", Kind::Text), ("value", Kind::Number), ("count", Kind::Number)];
     let table = Columns::of_csv(text, &wanted)?;
     let (parts, names) = (table.texts("part")?, table.texts("length_of")?);
     let (values, counts) = (table.numbers("value")?, table.numbers("count")?);
@@ -136,8 +132,7 @@ pub fn client_rows(text: &str) -> Result<Pairs, ColumnsError> {
 }
 
 fn pairs(text: &str, [name, first, second]: [&str; 3]) -> Result<Pairs, ColumnsError> {
-    let table =
-        Columns::of_csv(text, &[(name, Kind::Text), (first, Kind::Number), (second, Kind::Number)])?;
+    let table = Columns::of_csv(text, &[(name, Kind::Text), (first, Kind::Number), (second, Kind::Number)])?;
     let mut pairs = Pairs::new();
     let numbers = table.numbers(first)?.into_iter().zip(table.numbers(second)?);
     for (name, pair) in table.texts(name)?.iter().zip(numbers) {

@@ -19,8 +19,8 @@ use forebay_model::scenario::Allocator;
 
 use super::robust::{Estimate, Regression, median, regress};
 pub use load::Work;
-pub use log::{LOG_COLUMNS, samples_of, works_of};
 use load::{KINDS, Load};
+pub use log::{LOG_COLUMNS, samples_of, works_of};
 
 /// Fewest samples.
 const SAMPLES_MIN: usize = 40;
@@ -97,8 +97,11 @@ pub enum VramError {
 /// # Errors
 /// Too few samples, or no work.
 pub fn fit_vram(samples: &[(f64, f64)], works: &[Work]) -> Result<VramFit, VramError> {
-    let samples: Vec<(f64, f64)> =
-        samples.iter().copied().filter(|(t, bytes)| t.is_finite() && bytes.is_finite() && *bytes > 0.0).collect();
+    let samples: Vec<(f64, f64)> = samples
+        .iter()
+        .copied()
+        .filter(|(t, bytes)| t.is_finite() && bytes.is_finite() && *bytes > 0.0)
+        .collect();
     if samples.len() < SAMPLES_MIN {
         return Err(VramError::TooFew { found: samples.len() });
     }
@@ -161,14 +164,18 @@ impl<'a> Recording<'a> {
             return self.attempt(allocator, load, 0.0, 1);
         }
         let at = |delay_s: f64| {
-            let criterion = search.attempt(allocator, load, delay_s, SEARCH_ROUNDS).map(|tried| tried.criterion);
+            let criterion =
+                search.attempt(allocator, load, delay_s, SEARCH_ROUNDS).map(|tried| tried.criterion);
             (criterion.unwrap_or(f64::INFINITY), delay_s)
         };
         let least = |a: (f64, f64), b: (f64, f64)| if b.0 < a.0 { b } else { a };
         let mut best = DELAYS_S.iter().map(|delay_s| at(*delay_s)).reduce(least)?;
         let mut step = (best.1 * 0.25).max(0.025);
         for _ in 0..REFINEMENTS {
-            best = [best.1 - step, best.1 + step].map(|delay_s| at(delay_s.max(0.0))).into_iter().fold(best, least);
+            best = [best.1 - step, best.1 + step]
+                .map(|delay_s| at(delay_s.max(0.0)))
+                .into_iter()
+                .fold(best, least);
             step *= 0.5;
         }
         self.attempt(allocator, load, best.1, ROUNDS)

@@ -7,7 +7,7 @@ use forebay_datasets::fit::Calibration;
 use forebay_datasets::{Columns, bundled, read_trace};
 use forebay_model::document::{Problem, Setting, Source};
 use forebay_model::llm::batching::BatchingConfig;
-use forebay_model::scenario::load::Needs;
+use forebay_model::scenario::load::{Measured, Needs};
 use forebay_model::scenario::{Inputs, Loaded};
 use std::fs::File;
 use std::io::Read;
@@ -138,12 +138,15 @@ fn fetch(needs: &Needs, folder: &Path, known: &Inputs) -> Result<Inputs, Vec<(St
         }
     }
     for name in &needs.calibrations {
-        let calibration = match known.calibrations.get(name) {
-            Some(calibration) => Ok(calibration.clone()),
-            None => engine_calibration(name, folder),
+        let calibration = match (known.calibrations.get(name), known.measured.get(name)) {
+            (Some(calibration), Some(measured)) => Ok((calibration.clone(), *measured)),
+            _ => engine_calibration(name, folder),
         };
         match calibration {
-            Ok(calibration) => drop(inputs.calibrations.insert(name.clone(), calibration)),
+            Ok((calibration, measured)) => {
+                inputs.calibrations.insert(name.clone(), calibration);
+                inputs.measured.insert(name.clone(), measured);
+            }
             Err(why) => missing.push((name.clone(), why)),
         }
     }
@@ -167,8 +170,9 @@ fn trace(name: &str, columns: &Columns, folder: &Path) -> Result<forebay_model::
 /// Most bytes of a calibration file; a real one has a few thousand.
 const CALIBRATION_MAX: u64 = 1 << 20;
 
-/// An engine's calibration by its bundled name or by its path; the error says what is allowed.
-fn engine_calibration(name: &str, folder: &Path) -> Result<BatchingConfig, String> {
+/// An engine's calibration by its bundled name or by its path, and what it was measured on; the error says
+/// what is allowed.
+fn engine_calibration(name: &str, folder: &Path) -> Result<(BatchingConfig, Measured), String> {
     let text = match bundled::calibration(name) {
         Some(text) => text.to_owned(),
         None => calibration_file(name, folder)?,
@@ -179,9 +183,12 @@ fn engine_calibration(name: &str, folder: &Path) -> Result<BatchingConfig, Strin
         let kind = calibration.kind();
         format!("a calibration of the kind `batching` or `phases`: this one is of the kind `{kind}`")
     };
-    let engine = calibration.engine().cloned().ok_or_else(other)?;
+    let engine = calibration.engine().cloned().ok_or_else(&other)?;
+    let range = calibration.engine_range().ok_or_else(other)?;
     engine.check().map_err(|error| format!("a calibration within its ranges: {error}"))?;
-    Ok(engine)
+    let measured =
+        Measured { running: range.running, tokens_in: range.tokens_in, tokens_out: range.tokens_out };
+    Ok((engine, measured))
 }
 
 /// A calibration file, by a path that counts from the folder of the scenario.
@@ -280,7 +287,7 @@ mod tests {
         let text = bundled::calibration("vllm-rtx4090-llama-3.1-8b").unwrap();
         std::fs::write(folder.join("own.toml"), text).unwrap();
         std::fs::write(folder.join("broken.toml"), text.replace("max_seqs = 256", "max_seqs = 0")).unwrap();
-        assert_eq!(engine_calibration("own.toml", &folder).unwrap().kv_blocks, 2588);
+        assert_eq!(engine_calibration("own.toml", &folder).unwrap().0.kv_blocks, 2588);
         let error = engine_calibration("broken.toml", &folder).unwrap_err();
         assert!(error.contains("max_seqs is 0"), "{error}");
         let error = engine_calibration("none.toml", &folder).unwrap_err();

@@ -10,17 +10,8 @@ use super::Read;
 pub(super) type Facts = (BTreeMap<String, DeviceFacts>, String);
 
 const NVML: [&str; 5] = ["a100", "b200", "h100", "l40s", "t4"];
-const SHEETS: [&str; 9] = [
-    "a100_pcie",
-    "a100_sxm",
-    "a30",
-    "b200_sxm",
-    "h100_sxm",
-    "h200_sxm",
-    "l4",
-    "l40s",
-    "rtx_pro_6000_server",
-];
+const SHEETS: [&str; 9] =
+    ["a100_pcie", "a100_sxm", "a30", "b200_sxm", "h100_sxm", "h200_sxm", "l4", "l40s", "rtx_pro_6000_server"];
 
 const W_OF_MW: f64 = 1e-3;
 

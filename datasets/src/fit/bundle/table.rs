@@ -38,8 +38,7 @@ pub fn error_table(read: Read<'_>, bundled: &[Bundled], others: &[(&str, &str)])
 
 fn tables(out: &mut String, read: Read<'_>) -> Result<(), String> {
     let rows = read_batch_rows(&read("ml-energy/llm_configs.csv")?).map_err(|error| error.to_string())?;
-    for (quantity, what, asked) in
-        [(Quantity::TokenTime, "time per token", 5), (Quantity::Power, "power", 3)]
+    for (quantity, what, asked) in [(Quantity::TokenTime, "time per token", 5), (Quantity::Power, "power", 3)]
     {
         let fits = fit_batches(&rows, quantity);
         let of_gpu = |gpu: &'static str| fits.iter().filter(move |fit: &&CurveFit| fit.of["gpu"] == gpu);
@@ -86,8 +85,11 @@ fn of_calibration(out: &mut String, name: &str, calibration: &Calibration) {
         }
         Calibration::Lengths(of) => {
             for (length_of, law) in &of.laws {
-                let what =
-                    format!(", {length_of} ({}; its quantiles: {:.2} %)", law.dist.kind(), law.quantiles_held_out_error);
+                let what = format!(
+                    ", {length_of} ({}; its quantiles: {:.2} %)",
+                    law.dist.kind(),
+                    law.quantiles_held_out_error
+                );
                 row(&what, between(law.range, &law.unit), &law.evidence);
             }
         }

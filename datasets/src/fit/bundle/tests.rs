@@ -19,7 +19,12 @@ const END: &str = "<!-- end of errors -->\n";
 fn the_bundled_files_are_current() {
     let all = all(&read).unwrap();
     for made in &all {
-        assert_eq!(Calibration::parse(&made.text().unwrap()).as_ref(), Ok(&made.calibration), "{}", made.name);
+        assert_eq!(
+            Calibration::parse(&made.text().unwrap()).as_ref(),
+            Ok(&made.calibration),
+            "{}",
+            made.name
+        );
         let there = bundled::calibration(&made.name);
         assert_eq!(there, Some(made.text().unwrap().as_str()), "{}: `{COMMAND}` writes it anew", made.name);
     }

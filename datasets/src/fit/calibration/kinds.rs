@@ -265,7 +265,13 @@ impl Law {
             p_value: significant(fit.p_value, 2),
             checked: fit.checked,
             range: fit.range,
-            evidence: Evidence::new(sha256, fit.values, median(fitted), median(held_out), fit.held_out.worst()),
+            evidence: Evidence::new(
+                sha256,
+                fit.values,
+                median(fitted),
+                median(held_out),
+                fit.held_out.worst(),
+            ),
         }
     }
 }

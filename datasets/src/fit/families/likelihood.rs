@@ -92,14 +92,22 @@ impl<'a> Values<'a> {
         let variance_log = logs.iter().map(|value| (value - mean_log) * (value - mean_log)).sum::<f64>() / n;
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(0.0, f64::max);
-        Self { values, logs, n, mean, mean_log, variance_log, cv: variance.sqrt() / mean, range: [least, most] }
+        Self {
+            values,
+            logs,
+            n,
+            mean,
+            mean_log,
+            variance_log,
+            cv: variance.sqrt() / mean,
+            range: [least, most],
+        }
     }
 }
 
 /// The likeliest law of each family that has one for these values, best criterion first.
 pub(super) fn best_of(values: &Values<'_>, families: &[Family]) -> Vec<Candidate> {
-    let mut found: Vec<Candidate> =
-        families.iter().filter_map(|family| likeliest(values, *family)).collect();
+    let mut found: Vec<Candidate> = families.iter().filter_map(|family| likeliest(values, *family)).collect();
     found.retain(|candidate| candidate.criterion.is_finite() && candidate.dist.sampler().is_ok());
     found.sort_by(|a, b| a.criterion.total_cmp(&b.criterion));
     found
@@ -138,9 +146,11 @@ fn lognormal(values: &Values<'_>) -> Likeliest {
 /// The mean is the sample's; the shape is what is searched.
 fn gamma(values: &Values<'_>) -> Option<Likeliest> {
     let (mean, excess) = (values.mean, values.mean_log - log(values.mean));
-    let per_value = |shape: f64| shape * log(shape) - lgamma(shape) + shape * excess - values.mean_log - shape;
+    let per_value =
+        |shape: f64| shape * log(shape) - lgamma(shape) + shape * excess - values.mean_log - shape;
     let start = log(1.0 / (values.cv * values.cv));
-    let (shape, loss) = search(start, [1.0 / (CV[1] * CV[1]), 1.0 / (CV[0] * CV[0])], |shape| -per_value(shape))?;
+    let (shape, loss) =
+        search(start, [1.0 / (CV[1] * CV[1]), 1.0 / (CV[0] * CV[0])], |shape| -per_value(shape))?;
     let cv = 1.0 / shape.sqrt();
     Some((Dist::gamma(mean, cv), vec![("mean", mean), ("cv", cv)], -values.n * loss))
 }
@@ -190,8 +200,7 @@ fn hyperexponential(values: &Values<'_>) -> Option<Likeliest> {
             return f64::NAN;
         }
         let (first, fast, slow) = rates(mean, cv);
-        let density =
-            |x: &f64| log(first * fast * exp(-fast * x) + (1.0 - first) * slow * exp(-slow * x));
+        let density = |x: &f64| log(first * fast * exp(-fast * x) + (1.0 - first) * slow * exp(-slow * x));
         -values.values.iter().map(density).sum::<f64>() / values.n
     };
     let start = [0.0, log((values.cv - 1.0).max(0.01))];

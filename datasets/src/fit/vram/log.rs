@@ -120,8 +120,7 @@ pub fn samples_of(recording: &[Sample], device: u32, works: &[Work]) -> Vec<(f64
     let first_s = works.iter().map(|work| work.from_s).fold(f64::INFINITY, f64::min);
     let last_s = works.iter().map(|work| work.to_s).fold(f64::NEG_INFINITY, f64::max);
     let by_wall = first_s > EPOCH_FROM_S;
-    let time_s =
-        |sample: &Sample| (if by_wall { sample.wall_ns } else { sample.t_ns }) as f64 * S_PER_NS;
+    let time_s = |sample: &Sample| (if by_wall { sample.wall_ns } else { sample.t_ns }) as f64 * S_PER_NS;
     let of_device = recording.iter().filter(|sample| sample.device == device);
     let samples = of_device.filter_map(|sample| Some((time_s(sample), sample.memory_used?)));
     samples.filter(|(t_s, _)| (first_s..=last_s).contains(t_s)).collect()
@@ -163,8 +162,12 @@ mod tests {
             ..Sample::default()
         };
         let second = 1_000_000_000;
-        let recording = [sample(0, 0, Some(1.0)), sample(second, 0, Some(2.0)), sample(second, 1, Some(3.0)),
-            sample(2 * second, 0, None)];
+        let recording = [
+            sample(0, 0, Some(1.0)),
+            sample(second, 0, Some(2.0)),
+            sample(second, 1, Some(3.0)),
+            sample(2 * second, 0, None),
+        ];
         let work = |from_s: f64| Work { from_s, to_s: from_s + 1.5, ..Work::default() };
         assert_eq!(samples_of(&recording, 0, &[work(0.5)]), [(1.0, 2.0)]);
         assert_eq!(samples_of(&recording, 1, &[work(1.79e9)]), [(1.79e9 + 1.0, 3.0)]);

@@ -142,7 +142,14 @@ fn made_up(trial: u64) -> (Vec<(f64, f64)>, Vec<Work>) {
         let tokens = 500.0 + 3000.0 * stream.uniform();
         let to_s = at_s + 1.0 + 5.0 * stream.uniform();
         let documents = if stream.uniform() < 0.5 { 10.0 } else { 0.0 };
-        works.push(Work { from_s: at_s, to_s, tokens_from: tokens, tokens_to: tokens + 300.0, documents, calls: 0.0 });
+        works.push(Work {
+            from_s: at_s,
+            to_s,
+            tokens_from: tokens,
+            tokens_to: tokens + 300.0,
+            documents,
+            calls: 0.0,
+        });
     }
     let times: Vec<f64> = (0..240).map(|i| 0.25 * f64::from(i)).collect();
     let loads = Load::new(&works).at(times.iter().copied());
@@ -165,11 +172,8 @@ fn intervals_hold_the_truth_95_times_in_100() {
         })
         .collect();
     assert!(fits.iter().all(|fit| fit.allocator == Allocator::Exact));
-    let truths: [(fn(&VramFit) -> Estimate, f64); 3] = [
-        (|fit| fit.base, 16.0 * GB),
-        (|fit| fit.per_token, 4e5),
-        (|fit| fit.per_document, 0.02 * GB),
-    ];
+    let truths: [(fn(&VramFit) -> Estimate, f64); 3] =
+        [(|fit| fit.base, 16.0 * GB), (|fit| fit.per_token, 4e5), (|fit| fit.per_document, 0.02 * GB)];
     for (of, truth) in truths {
         about_95_in_100(fits.len() as u64, |trial| of(&fits[trial as usize]).holds(truth));
     }

@@ -100,7 +100,7 @@ fn a_calibration_is_shown_on_one_screen_and_against_its_data() {
     let json = place.json(&["calibrate", "show", name, &log]);
     assert_eq!(json["plots"].as_array().unwrap().len(), 2);
     let unknown = place.forebay(&["calibrate", "show", "vllm-rtx"]).with(2);
-    assert!(unknown.err.contains("bundled: ml-energy"), "{}", unknown.err);
+    assert!(unknown.err.contains("bundled: decode-") && unknown.err.contains("ml-energy"), "{}", unknown.err);
     let other = place.forebay(&["calibrate", "show", name, "small.toml"]).with(2);
     assert!(other.err.starts_with("small.toml: "), "{}", other.err);
 }

@@ -11,8 +11,9 @@ fn measured(path: &str) -> String {
 fn a_service_time_is_fitted_judged_and_shown() {
     let place = Workplace::new();
     // Quantiles of an exponential law of mean 40 ms, in an order that mixes them.
-    let rows: String =
-        (0..400).map(|i| format!("{}\n", -40.0 * (1.0 - (f64::from(i * 151 % 400) + 0.5) / 400.0).ln())).collect();
+    let rows: String = (0..400)
+        .map(|i| format!("{}\n", -40.0 * (1.0 - (f64::from(i * 151 % 400) + 0.5) / 400.0).ln()))
+        .collect();
     place.write("calls.csv", format!("service_ms\n{rows}"));
     let fit = ["calibrate", "fit", "service", "calls.csv", "--column", "service_ms", "--unit", "ms", "--out"];
     let ended = place.forebay(&[&fit[..], &["desk.toml"]].concat()).with(0);
@@ -38,7 +39,11 @@ fn lines_of_published_tables_are_fitted() {
     let place = Workplace::new();
     let energy = measured("ml-energy/llm_configs.csv");
     let rows = [
-        "--where", "model=meta-llama/Llama-3.1-8B-Instruct", "--where", "gpu=H100", "--where",
+        "--where",
+        "model=meta-llama/Llama-3.1-8B-Instruct",
+        "--where",
+        "gpu=H100",
+        "--where",
         "task=lm-arena-chat",
     ];
     let decode = ["--x", "avg_batch_size", "--y", "median_itl_ms", "--unit", "ms", "--within", "5"];
@@ -51,7 +56,8 @@ fn lines_of_published_tables_are_fitted() {
     let phases = ["calibrate", "fit", "phases", &splitwise, "--out", "phases.toml"];
     let ended = place.forebay(&phases).with(2);
     assert!(ended.err.contains("choose one line with --where"), "{}", ended.err);
-    let line = ["--where", "model=llama2-70b", "--where", "hardware=a100-80gb", "--where", "tensor_parallel=2"];
+    let line =
+        ["--where", "model=llama2-70b", "--where", "hardware=a100-80gb", "--where", "tensor_parallel=2"];
     let ended = place.forebay(&[&phases[..], &line, &["--within", "10"]].concat()).with(0);
     assert!(ended.out.contains("5 rows that take longer than their parts"), "{}", ended.out);
 }
@@ -79,19 +85,32 @@ fn memory_and_rerank_times_are_fitted() {
     let ended = place.forebay(&vram).with(0);
     assert!(ended.out.contains("allocator exact"), "{}", ended.out);
     assert!(place.read("vram.toml").contains("allocator = \"exact\""));
-    let other = ["calibrate", "fit", "vram", "gpu.parquet", "log.csv", "--out", "other.toml", "--device", "3"];
+    let other =
+        ["calibrate", "fit", "vram", "gpu.parquet", "log.csv", "--out", "other.toml", "--device", "3"];
     let ended = place.forebay(&other).with(2);
     assert!(ended.err.contains("gpu.parquet: device 3: 0 samples"), "{}", ended.err);
 
     let batches: String = (0..40)
         .map(|i| {
             let documents = documents(i);
-            format!("{documents},{}\n", (4.0 + 1.5 * documents as f64) * (1.0 + 0.01 * ((i * 7 % 11) as f64 - 5.0)))
+            format!(
+                "{documents},{}\n",
+                (4.0 + 1.5 * documents as f64) * (1.0 + 0.01 * ((i * 7 % 11) as f64 - 5.0))
+            )
         })
         .collect();
     place.write("batches.csv", format!("documents,batch_ms\n{batches}"));
     let rerank = [
-        "calibrate", "fit", "rerank", "batches.csv", "--column", "batch_ms", "--unit", "ms", "--out", "rerank.toml",
+        "calibrate",
+        "fit",
+        "rerank",
+        "batches.csv",
+        "--column",
+        "batch_ms",
+        "--unit",
+        "ms",
+        "--out",
+        "rerank.toml",
     ];
     let file = place.json(&[&rerank[..], &["--within", "5"]].concat());
     let base_s = file["base_s"]["value"].as_f64().unwrap();
@@ -108,7 +127,11 @@ fn what_cannot_be_fitted_is_refused_in_one_line_and_leaves_nothing() {
         ("service", "few.csv", "few.csv: column `service_s`: 2 values: at least 40 are needed"),
         ("service", "none.csv", "none.csv: "),
         ("decode", "few.csv", "few.csv: at least three points are needed"),
-        ("rerank", "few.csv", "few.csv: there is no column `documents`; there are: service_s, batch, per_token_s"),
+        (
+            "rerank",
+            "few.csv",
+            "few.csv: there is no column `documents`; there are: service_s, batch, per_token_s",
+        ),
         ("phases", "few.csv", "few.csv: there is no column `model`"),
     ] {
         let ended = place.forebay(&["calibrate", "fit", kind, file, "--out", "x.toml"]).with(2);

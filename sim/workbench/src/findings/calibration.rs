@@ -2,20 +2,23 @@
 
 use super::{Finding, reach};
 use crate::mix::weights;
-use forebay_datasets::fit::{Calibration, calibration::MeasuredRange};
 use forebay_engine::DistError;
 use forebay_model::Trace;
+use forebay_model::scenario::load::Measured;
 use forebay_model::scenario::{LlmBatching, Loaded, Scenario, Stage};
 use forebay_model::trace::TraceRow;
 
 /// A share of requests outside that is worth telling.
 const OUTSIDE: f64 = 0.1;
 
-/// Looks at every engine with a bundled calibration.
+/// Looks at every engine with a calibration.
 pub(super) fn outside_range(loaded: &Loaded, found: &mut Vec<Finding>) {
     for (index, (name, stage)) in loaded.scenario.stages.iter().enumerate() {
         let Stage::LlmBatching(batching) = stage else { continue };
-        let Some(calibration) = batching.calibration.as_deref().and_then(bundled) else { continue };
+        let Some(calibration) = batching.calibration.as_deref().and_then(|name| of_inputs(loaded, name))
+        else {
+            continue;
+        };
         // A scenario whose distributions cannot be built was refused when it was read.
         if let Ok(finding) = of_stage(loaded, (index, name), batching, calibration) {
             found.extend(finding);
@@ -23,17 +26,17 @@ pub(super) fn outside_range(loaded: &Loaded, found: &mut Vec<Finding>) {
     }
 }
 
-/// The range in which a bundled engine was measured, and the sequences it runs at once.
-fn bundled(name: &str) -> Option<(MeasuredRange, u32)> {
-    let calibration = Calibration::parse(forebay_datasets::bundled::calibration(name)?).ok()?;
-    Some((calibration.engine_range()?, calibration.engine()?.max_seqs))
+/// What a calibration was measured on, and the sequences that its engine runs at once.
+fn of_inputs(loaded: &Loaded, name: &str) -> Option<(Measured, u32)> {
+    let measured = loaded.inputs.measured.get(name)?;
+    Some((*measured, loaded.inputs.calibrations.get(name)?.max_seqs))
 }
 
 fn of_stage(
     loaded: &Loaded,
     (index, name): (usize, &str),
     stage: &LlmBatching,
-    (range, own_seqs): (MeasuredRange, u32),
+    (range, own_seqs): (Measured, u32),
 ) -> Result<Option<Finding>, DistError> {
     let [prompts, answers] = outside(loaded, index, range.tokens_in, range.tokens_out)?;
     let mut evidence = Vec::new();

@@ -1,13 +1,13 @@
 //! A fit against data, as points of plots.
 
 use super::SheetError;
+use forebay_datasets::fit::BatchRow;
+use forebay_datasets::fit::batches::{Quantity, names};
+use forebay_datasets::fit::calibration::CurveCalibration;
 use forebay_datasets::fit::{
     BatchingCalibration, Calibration, LatencyErrors, ObservedRequest, SlotsCalibration, read_batch_rows,
     replay,
 };
-use forebay_datasets::fit::BatchRow;
-use forebay_datasets::fit::batches::{Quantity, names};
-use forebay_datasets::fit::calibration::CurveCalibration;
 use forebay_datasets::import::{Imported, Kind, Options, import};
 use serde::Serialize;
 use std::path::Path;

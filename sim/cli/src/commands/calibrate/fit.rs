@@ -202,10 +202,9 @@ impl Report {
 
     fn estimate(&mut self, name: &str, estimate: Estimate, unit: &str) {
         let error = estimate.standard_error.map_or_else(|| "-".to_owned(), |error| format!("{error:.2e}"));
-        let interval = estimate.ci95.map_or_else(
-            || "-".to_owned(),
-            |[least, most]| format!("[{least:.4e}, {most:.4e}]"),
-        );
+        let interval = estimate
+            .ci95
+            .map_or_else(|| "-".to_owned(), |[least, most]| format!("[{least:.4e}, {most:.4e}]"));
         let value = format!("{:.4e}", estimate.value);
         self.numbers.push(vec![name.to_owned(), value, error, interval, unit.to_owned()]);
     }
@@ -221,7 +220,8 @@ impl Report {
     fn text(&self) -> String {
         let mut out = format!("{}\n", self.title);
         if !self.numbers.is_empty() {
-            let head = ["", "estimate", "standard error", "95 % interval", "unit"].map(str::to_owned).to_vec();
+            let head =
+                ["", "estimate", "standard error", "95 % interval", "unit"].map(str::to_owned).to_vec();
             let rows: Vec<_> = std::iter::once(head).chain(self.numbers.iter().cloned()).collect();
             write_indented(&mut out, "  ", &rows);
         }

@@ -68,8 +68,12 @@ pub(super) fn decode(arguments: &CurveArgs) -> Result<(), Failure> {
 pub(super) fn power(arguments: &PowerArgs) -> Result<(), Failure> {
     let PowerArgs { data, x, y, device, rows, common } = arguments;
     common.check_out()?;
-    let wanted =
-        [("t_ns", Kind::Number), ("busy", Kind::Number), (x.as_str(), Kind::Number), (y.as_str(), Kind::Number)];
+    let wanted = [
+        ("t_ns", Kind::Number),
+        ("busy", Kind::Number),
+        (x.as_str(), Kind::Number),
+        (y.as_str(), Kind::Number),
+    ];
     let (columns, hash) = table(data, &wanted, Some(rows))?;
     let (points, against) = if columns.has("t_ns") && columns.has("busy") && !columns.has(x) {
         (of_recording(arguments, *device)?, "share of time that kernels ran")

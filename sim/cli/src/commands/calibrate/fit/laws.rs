@@ -64,13 +64,19 @@ pub(super) fn service(arguments: &ServiceArgs) -> Result<(), Failure> {
 
 fn of_law(report: &mut Report, law: &Law, unit: &str) {
     for (name, estimate) in &law.parameters {
-        report.estimate(name, *estimate, if matches!(name.as_str(), "cv" | "shape" | "alpha") { "" } else { unit });
+        report.estimate(
+            name,
+            *estimate,
+            if matches!(name.as_str(), "cv" | "shape" | "alpha") { "" } else { unit },
+        );
     }
     let mut behind: Vec<(&String, &f64)> = law.behind.iter().collect();
     behind.sort_by(|a, b| a.1.total_cmp(b.1));
     let behind: Vec<String> = behind.iter().map(|(name, by)| format!("{name} +{}", number(**by))).collect();
     report.remark(format!("Akaike's criterion above the best: {}", behind.join(", ")));
-    let verdict = if law.p_value < 0.05 { "the law is not right; `quantiles` in the file is the data itself" } else {
+    let verdict = if law.p_value < 0.05 {
+        "the law is not right; `quantiles` in the file is the data itself"
+    } else {
         "nothing speaks against the law"
     };
     report.remark(format!(
@@ -87,7 +93,8 @@ pub(super) fn rerank(arguments: &RerankArgs) -> Result<(), Failure> {
     common.check_out()?;
     let wanted = [(documents.as_str(), Kind::Number), (column.as_str(), Kind::Number)];
     let (columns, hash) = table(data, &wanted, Some(rows))?;
-    let [sizes, times] = [documents, column].map(|name| columns.numbers(name).map_err(|error| wrong(data, &error)));
+    let [sizes, times] =
+        [documents, column].map(|name| columns.numbers(name).map_err(|error| wrong(data, &error)));
     let batches: Vec<(f64, f64)> =
         sizes?.into_iter().zip(times?).map(|(size, time)| (size, time * unit.seconds())).collect();
     let fit = fit_rerank(&batches, Effort::default()).map_err(|error| wrong(data, &error))?;

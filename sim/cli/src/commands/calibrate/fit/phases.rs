@@ -29,8 +29,9 @@ pub(super) fn run(arguments: &PhasesArgs) -> Result<(), Failure> {
         [fit] => fit,
         [] => return Err(wrong(data, &"no line has six points of prompt and batch")),
         many => {
-            let name =
-                |of: &forebay_datasets::fit::phases::PhaseRow| format!("{} on {} {}", of.model, of.parallel, of.hardware);
+            let name = |of: &forebay_datasets::fit::phases::PhaseRow| {
+                format!("{} on {} {}", of.model, of.parallel, of.hardware)
+            };
             let names: Vec<String> = many.iter().map(|fit| name(&fit.of)).collect();
             let text = format!("choose one line with --where: there are {}", names.join("; "));
             return Err(wrong(data, &text));

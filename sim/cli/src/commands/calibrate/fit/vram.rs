@@ -33,7 +33,8 @@ pub(super) fn run(arguments: &VramArgs) -> Result<(), Failure> {
     let samples = samples_of(&samples, *device, &works);
     let fit = fit_vram(&samples, &works)
         .map_err(|error| wrong(recording, &format!("device {device}: {error}; --device chooses another")))?;
-    let of_recording = std::fs::read(recording).map(|bytes| sha256(&bytes)).map_err(|error| wrong(recording, &error))?;
+    let of_recording =
+        std::fs::read(recording).map(|bytes| sha256(&bytes)).map_err(|error| wrong(recording, &error))?;
     // Two files, one hash: that of their hashes, a line each.
     let hash = sha256(format!("{of_recording}\n{of_log}\n").as_bytes());
     let vram = VramCalibration::new(common.source_of(&[recording, log]), &hash, &fit);
