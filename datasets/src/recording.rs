@@ -50,7 +50,7 @@ pub struct Sample {
 /// A column of numbers that may be missing: its name, its unit, and its place in a sample.
 type Number = (&'static str, &'static str, fn(&mut Sample) -> &mut Option<f64>);
 
-const NUMBERS: [Number; 12] = [
+pub(crate) const NUMBERS: [Number; 12] = [
     ("memory_used", "B", |sample| &mut sample.memory_used),
     ("memory_reserved", "B", |sample| &mut sample.memory_reserved),
     ("memory_free", "B", |sample| &mut sample.memory_free),
@@ -76,8 +76,10 @@ pub fn table(samples: &[Sample]) -> Table {
         TableColumn::new("uuid", "", text(|sample| &sample.uuid)),
         TableColumn::new("name", "", text(|sample| &sample.name)),
     ];
+    // The places are reached through a sample that may be changed: one copy serves all columns.
+    let mut copies = samples.to_vec();
     for (name, unit, field) in NUMBERS {
-        let values = samples.iter().map(|sample| *field(&mut sample.clone())).collect();
+        let values = copies.iter_mut().map(|sample| *field(sample)).collect();
         columns.push(TableColumn::new(name, unit, Values::MaybeF64(values)));
     }
     Table { columns }

@@ -7,6 +7,7 @@
 //! | forebay | `at_s`, seconds | `tokens_in` | `tokens_out` | `class`, `user`, `session`, where there |
 //! | Azure | `TIMESTAMP`, date and time | `ContextTokens` | `GeneratedTokens` | |
 //! | Mooncake | `timestamp`, milliseconds | `input_length` | `output_length` | |
+//! | request log | `arrival_s`, seconds | `tokens_in` | `tokens_out` | `class`, where there |
 //! | vLLM run | `arrival_time`, epoch seconds | `input_toks` | `output_toks` | |
 //!
 //! Any other file is read by naming its columns in a [`Columns`]. Columns that are not needed are not
@@ -21,17 +22,18 @@
 
 mod assemble;
 mod csv;
-mod datetime;
-mod decimal;
+pub(crate) mod datetime;
+pub(crate) mod decimal;
 mod json_lines;
-mod layout;
+pub(crate) mod layout;
 #[cfg(test)]
 mod malformed_tests;
 mod pages;
 mod parquet;
-mod problem;
+pub(crate) mod problem;
 mod records;
-mod table;
+pub(crate) mod rows;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +43,7 @@ use std::path::Path;
 
 use forebay_model::trace::{Columns, Trace};
 
+use layout::Plan;
 use problem::Fault;
 pub use problem::{MAX_BYTES, MAX_COLUMNS, MAX_NESTING, MAX_ROWS, Place, Problem, ReadError};
 
@@ -104,12 +107,8 @@ pub fn read_trace_bytes(
 }
 
 fn read_content(name: &str, format: Format, bytes: &[u8], columns: &Columns) -> Result<Trace, Fault> {
-    check_kind(format, bytes)?;
-    match format {
-        Format::Csv => csv::read(name, text_of(bytes)?, columns),
-        Format::JsonLines => json_lines::read(name, text_of(bytes)?, columns),
-        Format::Parquet => parquet::read(name, bytes, columns),
-    }
+    let rows = rows::rows(format, bytes, |header| Plan::of(header, columns))?;
+    assemble::trace(name, &rows.frame, &rows.selection, rows.place)
 }
 
 fn format_of(path: &Path) -> Result<Format, Problem> {
@@ -128,7 +127,7 @@ fn name_of(path: &Path) -> String {
     stem.strip_suffix(".trace").map(str::to_owned).unwrap_or(stem)
 }
 
-fn bytes_of(path: &Path) -> Result<Vec<u8>, Problem> {
+pub(crate) fn bytes_of(path: &Path) -> Result<Vec<u8>, Problem> {
     let unreadable = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => Problem::NoFile,
         _ => Problem::Unreadable(error.to_string()),
@@ -155,7 +154,7 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Problem> {
 }
 
 /// Refuses content that says by its first bytes that it is something else.
-fn check_kind(format: Format, bytes: &[u8]) -> Result<(), Problem> {
+pub(crate) fn check_kind(format: Format, bytes: &[u8]) -> Result<(), Problem> {
     const KINDS: [(&[u8], &str); 8] = [
         (b"PAR1", "a Parquet file"),
         (b"\x1f\x8b", "compressed by gzip (decompress it first)"),
@@ -177,7 +176,7 @@ fn check_kind(format: Format, bytes: &[u8]) -> Result<(), Problem> {
 }
 
 /// The bytes as text, without the mark that some editors put before UTF-8.
-fn text_of(bytes: &[u8]) -> Result<&str, Fault> {
+pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Fault> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     std::str::from_utf8(bytes).map_err(|error| {
         let (sound, rest) = bytes.split_at(error.valid_up_to());

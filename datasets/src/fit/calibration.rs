@@ -1,13 +1,21 @@
 //! Calibration files: fitted numbers with the measurements they come from, their errors, and the range in
 //! which they were measured.
 
+mod kinds;
+
 use forebay_model::llm::batching::BatchingConfig;
 use serde::{Deserialize, Serialize};
 
 use super::iteration::IterationFit;
+use super::joint::Inference;
 use super::observed::ObservedRequest;
 use super::replay::LatencyErrors;
 use super::slots::SlotsFit;
+pub use kinds::{
+    Clients, CurveCalibration, Decode, DeviceFacts, DevicesCalibration, Evidence, Law, LengthsCalibration,
+    LoadCalibration, PhaseRange, PhasesCalibration, Prefill, RerankCalibration, ServiceCalibration,
+    VramCalibration, sha256,
+};
 
 /// A calibration file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +25,24 @@ pub enum Calibration {
     Batching(Box<BatchingCalibration>),
     /// Of the `slots` engine.
     Slots(Box<SlotsCalibration>),
+    /// Time per token against batch size, s.
+    Decode(Box<CurveCalibration>),
+    /// Power against batch size or load, W.
+    Power(Box<CurveCalibration>),
+    /// Prefill and decode of one batch at a time.
+    Phases(Box<PhasesCalibration>),
+    /// A service time.
+    Service(Box<ServiceCalibration>),
+    /// Lengths of texts.
+    Lengths(Box<LengthsCalibration>),
+    /// Rerank time against documents.
+    Rerank(Box<RerankCalibration>),
+    /// What fills a device's memory.
+    Vram(Box<VramCalibration>),
+    /// The load of a day.
+    Load(Box<LoadCalibration>),
+    /// Facts of devices.
+    Devices(Box<DevicesCalibration>),
 }
 
 /// Where a calibration's measurements come from.
@@ -45,6 +71,9 @@ pub struct BatchingCalibration {
     pub errors: SplitErrors,
     /// What was measured.
     pub range: MeasuredRange,
+    /// How the numbers were found, if from a request log alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inference: Option<Inference>,
 }
 
 /// Properties of a measured run that are not the engine's.
@@ -122,11 +151,70 @@ impl Calibration {
         toml::from_str(text)
     }
 
-    /// The settings of the `batching` engine, if it is one.
+    /// The file, without a head.
+    ///
+    /// # Errors
+    /// Numbers that TOML cannot hold.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
+    }
+
+    /// The settings of the `batching` engine, if it has one.
     pub fn engine(&self) -> Option<&BatchingConfig> {
         match self {
             Self::Batching(calibration) => Some(&calibration.engine),
-            Self::Slots(_) => None,
+            Self::Phases(calibration) => Some(&calibration.engine),
+            _ => None,
+        }
+    }
+
+    /// In which range that engine was measured.
+    pub fn engine_range(&self) -> Option<MeasuredRange> {
+        match self {
+            Self::Batching(calibration) => Some(calibration.range),
+            Self::Phases(calibration) => {
+                let range = &calibration.range;
+                let whole = |[least, most]: [f64; 2]| [least as u32, most as u32];
+                Some(MeasuredRange {
+                    running: whole(range.batch),
+                    tokens_in: whole(range.prompt),
+                    tokens_out: whole(range.tokens_out),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// What it is of, as its file's `kind` says.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Batching(_) => "batching",
+            Self::Slots(_) => "slots",
+            Self::Decode(_) => "decode",
+            Self::Power(_) => "power",
+            Self::Phases(_) => "phases",
+            Self::Service(_) => "service",
+            Self::Lengths(_) => "lengths",
+            Self::Rerank(_) => "rerank",
+            Self::Vram(_) => "vram",
+            Self::Load(_) => "load",
+            Self::Devices(_) => "devices",
+        }
+    }
+
+    /// Where its measurements come from.
+    pub fn source(&self) -> &Source {
+        match self {
+            Self::Batching(of) => &of.source,
+            Self::Slots(of) => &of.source,
+            Self::Decode(of) | Self::Power(of) => &of.source,
+            Self::Phases(of) => &of.source,
+            Self::Service(of) => &of.source,
+            Self::Lengths(of) => &of.source,
+            Self::Rerank(of) => &of.source,
+            Self::Vram(of) => &of.source,
+            Self::Load(of) => &of.source,
+            Self::Devices(of) => &of.source,
         }
     }
 }
@@ -160,6 +248,7 @@ impl BatchingCalibration {
                 tokens_in: bounds(|request| request.tokens_in),
                 tokens_out: bounds(|request| request.tokens_out),
             },
+            inference: None,
         }
     }
 

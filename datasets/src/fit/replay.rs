@@ -20,6 +20,12 @@ impl Replayed {
     pub fn in_place_of(&self, observed: &ObservedRequest) -> ObservedRequest {
         ObservedRequest { first_token_s: self.first_token_s, last_token_s: self.last_token_s, ..*observed }
     }
+
+    /// The same, all times later.
+    #[must_use]
+    pub fn later_by(&self, s: f64) -> Self {
+        Self { first_token_s: self.first_token_s + s, last_token_s: self.last_token_s + s }
+    }
 }
 
 /// Runs the requests through one engine, at their arrivals. For `start_delay_s` after the first arrival

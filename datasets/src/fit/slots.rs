@@ -8,6 +8,7 @@
 //! Every second batch size is fitted, the others judge.
 
 use super::observed::LogError;
+use super::robust::median;
 
 /// Fewest rows of a group: two to fit, two to judge.
 const ROWS_MIN: usize = 4;
@@ -33,6 +34,8 @@ pub struct BatchRow {
     pub itl_median_s: f64,
     /// Mean time per token of a request, s: batch over throughput, prefill of others included.
     pub token_mean_s: f64,
+    /// Mean power of all GPUs that serve the copy, W; absent where it was not recorded.
+    pub power_w: Option<f64>,
 }
 
 /// Which time is fitted.
@@ -79,6 +82,7 @@ pub fn read_batch_rows(text: &str) -> Result<Vec<BatchRow>, LogError> {
     let text_columns = [column("model")?, column("task")?, column("gpu")?, column("weight_precision")?];
     let count_columns = [column("num_gpus")?, column("tp")?, column("ep")?, column("dp")?];
     let number_columns = [column("avg_batch_size")?, column("median_itl_ms")?, column("output_tok_per_s")?];
+    let power_column = header.iter().position(|&column| column == "avg_power_w");
     let mut rows = Vec::new();
     for (index, line) in lines {
         let line_number = index + 1;
@@ -94,6 +98,8 @@ pub fn read_batch_rows(text: &str) -> Result<Vec<BatchRow>, LogError> {
         let [gpus, tensor, expert, data] = count_columns.map(count);
         let [batch, itl_ms, throughput] = number_columns.map(number);
         let batch = batch?;
+        // A column of its own accord: what was not recorded stands there as 0 or as nothing.
+        let power_w = power_column.and_then(|column| number(column).ok());
         rows.push(BatchRow {
             model: model?,
             task: task?,
@@ -104,6 +110,7 @@ pub fn read_batch_rows(text: &str) -> Result<Vec<BatchRow>, LogError> {
             batch,
             itl_median_s: itl_ms? / 1000.0,
             token_mean_s: batch / throughput?,
+            power_w,
         });
     }
     Ok(rows)
@@ -112,6 +119,11 @@ pub fn read_batch_rows(text: &str) -> Result<Vec<BatchRow>, LogError> {
 /// Fits every group of rows that differ only in their batch and have at least four of them, in the order
 /// in which the groups first appear.
 pub fn fit_slots(rows: &[BatchRow], time: TokenTime) -> Vec<SlotsFit> {
+    groups(rows).iter().filter_map(|group| fit_group(group, time)).collect()
+}
+
+/// The rows that differ only in their batch, together, in the order in which each group first appears.
+pub(super) fn groups(rows: &[BatchRow]) -> Vec<Vec<&BatchRow>> {
     let mut groups: Vec<Vec<&BatchRow>> = Vec::new();
     for row in rows {
         match groups.iter_mut().find(|group| same_setting(group[0], row)) {
@@ -119,7 +131,7 @@ pub fn fit_slots(rows: &[BatchRow], time: TokenTime) -> Vec<SlotsFit> {
             None => groups.push(vec![row]),
         }
     }
-    groups.iter().filter_map(|group| fit_group(group, time)).collect()
+    groups
 }
 
 fn same_setting(a: &BatchRow, b: &BatchRow) -> bool {
@@ -181,16 +193,6 @@ fn relative_line(points: &[(f64, f64)]) -> (f64, f64) {
 /// Absolute relative deviations, percent.
 fn errors((a, b): (f64, f64), points: &[(f64, f64)]) -> Vec<f64> {
     points.iter().map(|&(x, y)| 100.0 * ((a + b * x) / y - 1.0).abs()).collect()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len().is_multiple_of(2) {
-        f64::midpoint(values[middle - 1], values[middle])
-    } else {
-        values[middle]
-    }
 }
 
 #[cfg(test)]

@@ -1,19 +1,22 @@
-//! Traces in CSV: comma-separated, with a header, quoted where need be.
+//! Tables in CSV: comma-separated, with a header, quoted where need be.
 
 use std::io::Cursor;
 use std::sync::Arc;
 
-use forebay_model::trace::{Columns, Trace};
 use polars::prelude::{CsvReadOptions, DataFrame, SerReader};
 
-use super::layout::{Plan, check_header};
+use super::layout::check_header;
 use super::problem::{Fault, MAX_ROWS, Place, Problem};
+use super::records;
+use super::rows::{Rows, Selection};
 use super::table::{check_lengths, guarded, text_schema};
-use super::{assemble, records};
 
 const FORMAT: &str = "CSV";
 
-pub(super) fn read(name: &str, text: &str, columns: &Columns) -> Result<Trace, Fault> {
+pub(super) fn read<S: Selection>(
+    text: &str,
+    select: impl FnOnce(&[String]) -> Result<S, Fault>,
+) -> Result<Rows<'_, S>, Fault> {
     // Blank lines at the end are an editor's doing; between rows they are refused.
     let text = text.trim_end();
     if text.is_empty() {
@@ -22,7 +25,7 @@ pub(super) fn read(name: &str, text: &str, columns: &Columns) -> Result<Trace, F
     let header = records::header(text)?;
     check_separator(&header.names)?;
     check_header(&header.names).map_err(|problem| Fault::at_line(1, problem))?;
-    let plan = Plan::of(&header.names, columns)?;
+    let selection = select(&header.names)?;
     let rows = records::check(header.below, header.names.len(), header.lines)?;
     if rows == 0 {
         return Err(Problem::NoRows.into());
@@ -30,14 +33,19 @@ pub(super) fn read(name: &str, text: &str, columns: &Columns) -> Result<Trace, F
     if rows > MAX_ROWS {
         return Err(Problem::TooManyRows(rows).into());
     }
-    let frame = guarded(FORMAT, || parse(header.below, &header.names, &plan))?;
-    check_lengths(FORMAT, &frame, &plan.names(), rows)?;
-    assemble::trace(name, &frame, &plan, |row| Place::Line(records::line_of(text, row)))
+    let frame = guarded(FORMAT, || parse(header.below, &header.names, &selection))?;
+    check_lengths(FORMAT, &frame, &selection.names(), rows)?;
+    let place = Box::new(|row| Place::Line(records::line_of(text, row)));
+    Ok(Rows { frame, selection, place })
 }
 
-fn parse(below: &str, header: &[String], plan: &Plan) -> polars::prelude::PolarsResult<DataFrame> {
+fn parse(
+    below: &str,
+    header: &[String],
+    selection: &impl Selection,
+) -> polars::prelude::PolarsResult<DataFrame> {
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
-    let wanted = plan.names();
+    let wanted = selection.names();
     let projection = (0..names.len()).filter(|&index| wanted.contains(&names[index]));
     let mut frame = CsvReadOptions::default()
         .with_has_header(false)

@@ -9,7 +9,7 @@ const NS_PER_S: i128 = 1_000_000_000;
 /// optionally `Z` or an offset (`+02:00`); as nanoseconds since 1970. `None` for anything else, for
 /// dates that do not exist, and outside the years 1970 to 9999. Without an offset the time is taken
 /// as UTC, so a file in local time must not cross a change of the clocks.
-pub(super) fn parse(text: &str) -> Option<i128> {
+pub(crate) fn parse(text: &str) -> Option<i128> {
     let (date, rest) = text.split_at_checked(10)?;
     let rest = rest.strip_prefix([' ', 'T'])?;
     let (clock, rest) = rest.split_at_checked(8)?;

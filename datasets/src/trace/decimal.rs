@@ -9,7 +9,7 @@ const MAX_PLACES: i64 = 30;
 
 /// A decimal number as it was written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Decimal<'a> {
+pub(crate) struct Decimal<'a> {
     negative: bool,
     whole: &'a str,
     fraction: &'a str,
@@ -19,7 +19,7 @@ pub(super) struct Decimal<'a> {
 impl<'a> Decimal<'a> {
     /// `None` unless the text is a sign, digits with at most one point, and an exponent, in this order
     /// and all but the digits optional. `NaN` and infinities are therefore not numbers here.
-    pub(super) fn parse(text: &'a str) -> Option<Self> {
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
         let (negative, unsigned) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -36,7 +36,7 @@ impl<'a> Decimal<'a> {
 
     /// The number times ten to the `places`, rounded half away from zero, and whether nothing had to be
     /// rounded away. `None` when it is too large to be held.
-    pub(super) fn scaled(self, places: u8) -> Option<(i128, bool)> {
+    pub(crate) fn scaled(self, places: u8) -> Option<(i128, bool)> {
         let digits = || self.whole.bytes().chain(self.fraction.bytes()).map(|byte| i128::from(byte - b'0'));
         // Where the point falls among the digits, once it has moved.
         let point = self.whole.len() as i64 + self.exponent + i64::from(places);

@@ -1,56 +1,65 @@
-//! Traces in JSON lines: one object a line, each with at least the wanted keys.
+//! Tables in JSON lines: one object a line. A key that a line lacks is an empty cell.
 //!
 //! Every line is checked with serde before polars reads it: polars names no line when one is broken, and
 //! its parser follows nested brackets by recursion without a limit.
 
 use std::fmt;
 
-use forebay_model::trace::{Columns, Trace};
 use polars::prelude::{DataFrame, parse_ndjson};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::assemble;
-use super::layout::{Plan, check_header};
+use super::layout::check_header;
 use super::problem::{Fault, MAX_NESTING, MAX_ROWS, Place, Problem};
+use super::rows::{Rows, Selection};
 use super::table::{check_lengths, guarded, text_schema};
 
 const FORMAT: &str = "JSON lines";
 
-pub(super) fn read(name: &str, text: &str, columns: &Columns) -> Result<Trace, Fault> {
-    let (first, line) = lines(text).next().ok_or(Problem::Empty)?;
+pub(super) fn read<S: Selection>(
+    text: &str,
+    select: impl FnOnce(&[String]) -> Result<S, Fault>,
+) -> Result<Rows<'_, S>, Fault> {
+    let (_, line) = lines(text).next().ok_or(Problem::Empty)?;
     if line.trim_start().starts_with('[') {
         let wanted = "one JSON object a line";
         return Err(Problem::OtherContent { found: "a JSON array", wanted }.into());
     }
-    let header = keys(first, line)?;
-    let plan = Plan::of(&header, columns)?;
+    // A key may be missing on some lines, such as those of requests that failed.
+    let mut header: Vec<String> = Vec::new();
+    let mut before: Vec<String> = Vec::new();
     let mut rows = 0;
     for (number, line) in lines(text) {
-        keys(number, line)?;
+        let keys = keys(number, line)?;
+        if keys != before {
+            header.extend(keys.iter().filter(|key| !header.contains(key)).cloned().collect::<Vec<_>>());
+            check_header(&header).map_err(|problem| Fault::at_line(number, problem))?;
+            before = keys;
+        }
         rows += 1;
     }
+    let selection = select(&header)?;
     if rows > MAX_ROWS {
         return Err(Problem::TooManyRows(rows).into());
     }
-    let frame = guarded(FORMAT, || parse(text, &plan)).map_err(|problem| located(text, &plan, problem))?;
-    check_lengths(FORMAT, &frame, &plan.names(), rows)?;
-    assemble::trace(name, &frame, &plan, |row| {
-        Place::Line(lines(text).nth(row).map_or(row + 1, |line| line.0))
-    })
+    let parsed = guarded(FORMAT, || parse(text, &selection));
+    let frame = parsed.map_err(|problem| located(text, &selection, problem))?;
+    check_lengths(FORMAT, &frame, &selection.names(), rows)?;
+    let place = Box::new(|row| Place::Line(lines(text).nth(row).map_or(row + 1, |line| line.0)));
+    Ok(Rows { frame, selection, place })
 }
 
-fn parse(text: &str, plan: &Plan) -> polars::prelude::PolarsResult<DataFrame> {
+fn parse(text: &str, selection: &impl Selection) -> polars::prelude::PolarsResult<DataFrame> {
     // The inner function of polars' reader. The reader around it guesses the number of rows from a
     // sample of lines, and does so past the end of small files.
-    let mut frame = parse_ndjson(text.as_bytes(), None, &text_schema(&plan.names()), false)?;
+    let mut frame = parse_ndjson(text.as_bytes(), None, &text_schema(&selection.names()), false)?;
     frame.rechunk_mut();
     Ok(frame)
 }
 
 /// Finds the line that polars refused, by handing it one at a time.
-fn located(text: &str, plan: &Plan, problem: Problem) -> Fault {
+fn located(text: &str, selection: &impl Selection, problem: Problem) -> Fault {
     for (number, line) in lines(text) {
-        if let Err(problem) = guarded(FORMAT, || parse(line, plan)) {
+        if let Err(problem) = guarded(FORMAT, || parse(line, selection)) {
             return Fault::at_line(number, problem);
         }
     }

@@ -4,6 +4,7 @@
 use forebay_model::trace::{Columns, TimeUnit};
 
 use super::problem::{Fault, MAX_COLUMNS, Problem};
+use super::rows::Selection;
 
 /// A layout that is recognised when its three required columns are all there.
 struct Layout {
@@ -16,7 +17,7 @@ struct Layout {
     session: Option<&'static str>,
 }
 
-const LAYOUTS: [Layout; 4] = [
+const LAYOUTS: [Layout; 5] = [
     Layout {
         name: "forebay",
         time: ("at_s", TimeUnit::S),
@@ -41,6 +42,15 @@ const LAYOUTS: [Layout; 4] = [
         tokens_in: "input_length",
         tokens_out: "output_length",
         class: None,
+        user: None,
+        session: None,
+    },
+    Layout {
+        name: "request log",
+        time: ("arrival_s", TimeUnit::S),
+        tokens_in: "tokens_in",
+        tokens_out: "tokens_out",
+        class: Some("class"),
         user: None,
         session: None,
     },
@@ -85,6 +95,12 @@ pub(super) struct Plan {
     pub(super) sort: bool,
 }
 
+impl Selection for Plan {
+    fn names(&self) -> Vec<&str> {
+        self.roles().into_iter().map(|(name, _)| name).collect()
+    }
+}
+
 impl Plan {
     /// What to read from a file with this header.
     pub(super) fn of(header: &[String], columns: &Columns) -> Result<Self, Fault> {
@@ -115,11 +131,6 @@ impl Plan {
         };
         plan.check_distinct()?;
         Ok(plan)
-    }
-
-    /// The columns to read, each once, in a fixed order.
-    pub(super) fn names(&self) -> Vec<&str> {
-        self.roles().into_iter().map(|(name, _)| name).collect()
     }
 
     fn roles(&self) -> Vec<(&str, &'static str)> {
@@ -156,7 +167,7 @@ pub(super) fn check_header(header: &[String]) -> Result<(), Problem> {
     }
 }
 
-fn present(header: &[String], wanted: &str, role: &'static str) -> Result<String, Fault> {
+pub(crate) fn present(header: &[String], wanted: &str, role: &'static str) -> Result<String, Fault> {
     if header.iter().any(|name| name == wanted) {
         return Ok(wanted.to_owned());
     }
@@ -192,7 +203,7 @@ fn nearest(header: &[String], wanted: &str) -> Option<String> {
 }
 
 /// The columns for a message: the first ones, if there are many.
-fn listed(header: &[String]) -> String {
+pub(crate) fn listed(header: &[String]) -> String {
     const SHOWN: usize = 12;
     let list = header.iter().take(SHOWN).map(|name| shortened(name)).collect::<Vec<_>>().join(", ");
     match header.len().saturating_sub(SHOWN) {
@@ -202,7 +213,7 @@ fn listed(header: &[String]) -> String {
 }
 
 /// Text from a file, made safe and short for a message.
-pub(super) fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     const SHOWN: usize = 40;
     let cut: String = text.chars().take(SHOWN).collect();
     let mark = if cut.len() < text.len() { "…" } else { "" };

@@ -1,29 +1,32 @@
-//! Traces in Parquet: whole numbers, fractions or text, in any of its encodings and compressions.
+//! Tables in Parquet: whole numbers, fractions or text, in any of its encodings and compressions.
 
 use std::io::Cursor;
 
-use forebay_model::trace::{Columns, Trace};
 use polars::prelude::{
     ArrowDataType, ArrowSchema, DataFrame, FileMetadata, ParquetReader, PolarsResult, SerReader,
 };
 
-use super::layout::{Plan, check_header};
+use super::layout::check_header;
+use super::pages;
 use super::problem::{Fault, MAX_ROWS, Place, Problem};
+use super::rows::{Rows, Selection};
 use super::table::{check_lengths, guarded};
-use super::{assemble, pages};
 
 const FORMAT: &str = "Parquet";
 /// What a Parquet file begins and ends with.
 const MAGIC: &[u8] = b"PAR1";
 
-pub(super) fn read(name: &str, bytes: &[u8], columns: &Columns) -> Result<Trace, Fault> {
+pub(super) fn read<S: Selection>(
+    bytes: &[u8],
+    select: impl FnOnce(&[String]) -> Result<S, Fault>,
+) -> Result<Rows<'_, S>, Fault> {
     check_frame(bytes)?;
     let mut reader = ParquetReader::new(Cursor::new(bytes));
     let (schema, metadata) = guarded(FORMAT, || Ok((reader.schema()?, reader.get_metadata()?.clone())))?;
     let header: Vec<String> = schema.iter_names().map(ToString::to_string).collect();
     check_header(&header)?;
-    let plan = Plan::of(&header, columns)?;
-    check_types(&schema, &plan)?;
+    let selection = select(&header)?;
+    check_types(&schema, &selection)?;
     let rows = metadata.num_rows;
     if rows == 0 {
         return Err(Problem::NoRows.into());
@@ -31,14 +34,14 @@ pub(super) fn read(name: &str, bytes: &[u8], columns: &Columns) -> Result<Trace,
     if rows > MAX_ROWS {
         return Err(Problem::TooManyRows(rows).into());
     }
-    guarded(FORMAT, || Ok(check_groups(bytes, &metadata, &plan.names())))??;
-    let frame = guarded(FORMAT, || parse(reader, &plan))?;
-    check_lengths(FORMAT, &frame, &plan.names(), rows)?;
-    assemble::trace(name, &frame, &plan, |row| Place::Row(row + 1))
+    guarded(FORMAT, || Ok(check_groups(bytes, &metadata, &selection.names())))??;
+    let frame = guarded(FORMAT, || parse(reader, &selection))?;
+    check_lengths(FORMAT, &frame, &selection.names(), rows)?;
+    Ok(Rows { frame, selection, place: Box::new(|row| Place::Row(row + 1)) })
 }
 
-fn parse(reader: ParquetReader<Cursor<&[u8]>>, plan: &Plan) -> PolarsResult<DataFrame> {
-    let wanted = plan.names().into_iter().map(str::to_owned).collect();
+fn parse(reader: ParquetReader<Cursor<&[u8]>>, selection: &impl Selection) -> PolarsResult<DataFrame> {
+    let wanted = selection.names().into_iter().map(str::to_owned).collect();
     let mut frame = reader.with_columns(Some(wanted)).finish()?;
     frame.rechunk_mut();
     Ok(frame)
@@ -85,8 +88,8 @@ fn unsound(reason: &str) -> Problem {
     Problem::Format { format: FORMAT, reason: reason.to_owned() }
 }
 
-fn check_types(schema: &ArrowSchema, plan: &Plan) -> Result<(), Fault> {
-    for name in plan.names() {
+fn check_types(schema: &ArrowSchema, selection: &impl Selection) -> Result<(), Fault> {
+    for name in selection.names() {
         let Some(field) = schema.get(name) else { continue };
         if !is_readable(field.dtype()) {
             let wanted = "whole numbers (32 or 64 bits), fractions or text";

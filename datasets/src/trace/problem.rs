@@ -131,6 +131,9 @@ pub enum Problem {
         /// The layouts that are recognised.
         known: String,
     },
+    /// The header does not tell what an import needs to know.
+    #[error("{0}")]
+    Header(String),
     /// A wanted column is not there.
     #[error("there is no column `{wanted}` for {role}{}; the columns are {header}", hint(.nearest.as_ref()))]
     NoColumn {
@@ -212,22 +215,22 @@ fn hint(nearest: Option<&String>) -> String {
 
 /// A problem with its place, on its way to becoming a [`ReadError`].
 #[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) place: Option<Place>,
-    pub(super) column: Option<String>,
-    pub(super) problem: Box<Problem>,
+pub(crate) struct Fault {
+    pub(crate) place: Option<Place>,
+    pub(crate) column: Option<String>,
+    pub(crate) problem: Box<Problem>,
 }
 
 impl Fault {
-    pub(super) fn at_line(line: usize, problem: Problem) -> Self {
+    pub(crate) fn at_line(line: usize, problem: Problem) -> Self {
         Self { place: Some(Place::Line(line)), ..problem.into() }
     }
 
-    pub(super) fn in_column(column: &str, problem: Problem) -> Self {
+    pub(crate) fn in_column(column: &str, problem: Problem) -> Self {
         Self { column: Some(column.to_owned()), ..problem.into() }
     }
 
-    pub(super) fn named(self, file: &str) -> ReadError {
+    pub(crate) fn named(self, file: &str) -> ReadError {
         ReadError { file: file.to_owned(), place: self.place, column: self.column, problem: self.problem }
     }
 }

@@ -10,7 +10,7 @@ use super::problem::Problem;
 
 /// The value of a cell, whatever its column's type.
 #[derive(Debug, PartialEq)]
-pub(super) enum Cell<'a> {
+pub(crate) enum Cell<'a> {
     /// No value: a null, nothing but blanks, or the word `null`.
     Empty,
     /// Text, without the blanks around it.
@@ -44,7 +44,7 @@ impl<'a> Cell<'a> {
     }
 
     /// As text, for readers of text.
-    pub(super) fn text(&self) -> Option<std::borrow::Cow<'_, str>> {
+    pub(crate) fn text(&self) -> Option<std::borrow::Cow<'_, str>> {
         match self {
             Self::Empty => None,
             Self::Text(text) => Some((*text).into()),
@@ -55,7 +55,7 @@ impl<'a> Cell<'a> {
 }
 
 /// The cells of a column from the first row to the last. The frame must hold the column in one piece.
-pub(super) fn cells<'a>(frame: &'a DataFrame, name: &str) -> Result<impl Iterator<Item = Cell<'a>>, Problem> {
+pub(crate) fn cells<'a>(frame: &'a DataFrame, name: &str) -> Result<impl Iterator<Item = Cell<'a>>, Problem> {
     let column = frame.column(name).map_err(|error| format_problem("column", &error))?;
     Ok(column.as_materialized_series().iter().map(Cell::of))
 }

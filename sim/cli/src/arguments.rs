@@ -48,7 +48,7 @@ pub(crate) enum Command {
                             --time-unit ms --tokens-in prompt --tokens-out completion"
     )]
     Trace(TraceArguments),
-    /// Get a calibration from what a machine shows: record it.
+    /// From what a machine shows to a calibration: record, import, fit, show, compare.
     #[command(subcommand)]
     Calibrate(Calibrate),
     /// Tell one request's story: where it was, what each policy decided and why, how it ended.
@@ -157,8 +157,12 @@ pub(crate) struct RunArguments {
     /// --out. Perfetto opens it, `forebay explain` tells it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REQUESTS)))]
     pub(crate) trace_requests: Option<u32>,
+    /// Write every request of the first replication that had its end (born, first token, end, tokens, outcome)
+    /// to requests.parquet in the folder of --out: `forebay calibrate compare` holds it against a real log.
+    #[arg(long)]
+    pub(crate) requests: bool,
     /// Switch each module of the policy off in turn, on the same crowds, and print what each is worth.
-    #[arg(long, conflicts_with_all = ["require", "trace_requests"])]
+    #[arg(long, conflicts_with_all = ["require", "trace_requests", "requests"])]
     pub(crate) ablate: bool,
 }
 

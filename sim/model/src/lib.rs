@@ -12,6 +12,7 @@
 //! | [`accounts`] | costs, satisfaction, alerts and the control loop, kept beside the run |
 //! | [`shadow`] | a second policy that decides beside the live one |
 //! | [`replication`] | one run, start to end |
+//! | [`request_log`] | every request's stamps, as a server would log them |
 //! | [`spans`] | where single requests were, and what was decided about them |
 //!
 //! The crate reads no files and no clock: a scenario, the traces and calibrations it names, a seed and a
@@ -28,6 +29,7 @@ mod memory;
 pub mod metrics;
 pub mod outcome;
 pub mod replication;
+pub mod request_log;
 pub mod scenario;
 pub mod service;
 pub mod shadow;
@@ -41,7 +43,7 @@ pub mod trace;
 
 pub use metrics::{Metric, Metrics};
 pub use outcome::{Digest, Ledger};
-pub use replication::simulate_with_spans;
+pub use replication::{Followed, Following, simulate_followed, simulate_with_spans};
 pub use replication::{Replication, RunError, simulate};
 pub use scenario::{Inputs, Loaded, Scenario};
 pub use trace::Trace;

@@ -3,6 +3,7 @@
 use crate::accounts::alerts::RaisedAlert;
 use crate::metrics::{self, Metrics};
 use crate::outcome::{Digest, Ledger};
+use crate::request_log::LoggedRequest;
 use crate::scenario::Loaded;
 use crate::service::{BuildError, Service};
 use crate::shadow::ShadowReport;
@@ -61,13 +62,55 @@ pub fn simulate_with_spans(
     replication: u64,
     requests: u32,
 ) -> Result<(Replication, Vec<RequestSpans>), RunError> {
+    let following = Following { spans: requests, log: false };
+    let followed = simulate_followed(loaded, seed, replication, following)?;
+    Ok((followed.replication, followed.spans))
+}
+
+/// What is to be kept of single requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Following {
+    /// So many requests, evenly spread over all births, are followed with their spans.
+    pub spans: u32,
+    /// Every request's end is logged.
+    pub log: bool,
+}
+
+/// A replication with what was kept of single requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Followed {
+    /// The replication, as [`simulate`] gives it.
+    pub replication: Replication,
+    /// The requests that were followed.
+    pub spans: Vec<RequestSpans>,
+    /// All requests that had their end, in order of birth; empty if none were to be logged.
+    pub log: Vec<LoggedRequest>,
+}
+
+/// Runs one replication to its end and keeps of its requests what was asked for. Everything else is as
+/// [`simulate`] gives it.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_followed(
+    loaded: &Loaded,
+    seed: u64,
+    replication: u64,
+    following: Following,
+) -> Result<Followed, RunError> {
     let mut simulation = Service::simulation(loaded, seed, replication)?;
     let warm = simulation.world.plan.warm;
-    simulation.world.spans.begin(Recorder::new(Names::new(&loaded.scenario), warm, requests));
+    if following.spans > 0 {
+        let recorder = Recorder::new(Names::new(&loaded.scenario), warm, following.spans);
+        simulation.world.spans.begin(recorder);
+    }
+    if following.log {
+        simulation.world.log.begin(Names::new(&loaded.scenario));
+    }
     run(&mut simulation, loaded)?;
     let replication = measured(&simulation, loaded);
     let spans = simulation.world.spans.take(simulation.calendar.now());
-    Ok((replication, spans))
+    Ok(Followed { replication, spans, log: simulation.world.log.take() })
 }
 
 /// Runs a replication that has begun to its end: one that was stepped, or forked into a what-if.

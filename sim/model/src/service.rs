@@ -61,6 +61,7 @@ use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
 use crate::outcome::{Digest, End, Tally};
+use crate::request_log::RequestLog;
 use crate::scenario::{LevelQuality, PatienceUntil};
 use crate::shadow::Shadow;
 use crate::spans::Spans;
@@ -377,6 +378,8 @@ pub struct Service {
     pub(crate) expiry: Option<(Time, Handle)>,
     /// Follows single requests, if it was asked to.
     pub(crate) spans: Spans,
+    /// Logs every request's end, if it was asked to.
+    pub(crate) log: RequestLog,
     pub(crate) faults: Faults,
     pub(crate) scalers: Vec<Scaler>,
     /// Kept only where the scenario gives the host's memory.

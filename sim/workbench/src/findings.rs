@@ -8,7 +8,7 @@
 //! | `time_limit.budgets_exceed_deadline` | scenario | the stages' limits add up to more than the request's |
 //! | `hysteresis.within_noise` | scenario | a threshold's band is narrower than its signal's noise |
 //! | `run.single_replication` | scenario | no interval can be given |
-//! | `calibration.outside_range` | scenario | an engine's calibration was measured on other lengths |
+//! | `calibration.outside_range` | scenario | an engine's calibration was measured on other lengths, or on fewer sequences at once |
 //! | `signal.absent` | scenario | a rule, module, loop or alert follows a signal that nothing gives |
 //! | `threshold.order` | scenario | a worse level is taken before a better one |
 //! | `policy.never_asked` | scenario | a guard or gate stands at a call that no path makes |

@@ -1,15 +1,16 @@
 //! Opens a scenario by the name of a bundled one or by path, and brings what it names.
 //!
-//! A trace or a calibration is looked for among the bundled ones first. A trace may also be a file; its
-//! path counts from the folder of the scenario, so that a scenario and its trace move together.
+//! A trace or a calibration is looked for among the bundled ones first. It may also be a file; its path
+//! counts from the folder of the scenario, so that a scenario and what it names move together.
 
 use forebay_datasets::fit::Calibration;
 use forebay_datasets::{Columns, bundled, read_trace};
 use forebay_model::document::{Problem, Setting, Source};
 use forebay_model::llm::batching::BatchingConfig;
-use forebay_model::scenario::load::Needs;
+use forebay_model::scenario::load::{Measured, Needs};
 use forebay_model::scenario::{Inputs, Loaded};
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -137,12 +138,15 @@ fn fetch(needs: &Needs, folder: &Path, known: &Inputs) -> Result<Inputs, Vec<(St
         }
     }
     for name in &needs.calibrations {
-        let calibration = match known.calibrations.get(name) {
-            Some(calibration) => Ok(calibration.clone()),
-            None => engine_calibration(name),
+        let calibration = match (known.calibrations.get(name), known.measured.get(name)) {
+            (Some(calibration), Some(measured)) => Ok((calibration.clone(), *measured)),
+            _ => engine_calibration(name, folder),
         };
         match calibration {
-            Ok(calibration) => drop(inputs.calibrations.insert(name.clone(), calibration)),
+            Ok((calibration, measured)) => {
+                inputs.calibrations.insert(name.clone(), calibration);
+                inputs.measured.insert(name.clone(), measured);
+            }
             Err(why) => missing.push((name.clone(), why)),
         }
     }
@@ -163,16 +167,45 @@ fn trace(name: &str, columns: &Columns, folder: &Path) -> Result<forebay_model::
     read_trace(&path, columns).map_err(|error| format!("{}; {error}", allowed()))
 }
 
-/// An engine's calibration by its bundled name; the error says what is allowed.
-fn engine_calibration(name: &str) -> Result<BatchingConfig, String> {
-    let names: Vec<&str> = bundled::calibration_names().collect();
-    let Some(text) = bundled::calibration(name) else {
-        return Err(format!("the name of a bundled calibration: {}", names.join(", ")));
+/// Most bytes of a calibration file; a real one has a few thousand.
+const CALIBRATION_MAX: u64 = 1 << 20;
+
+/// An engine's calibration by its bundled name or by its path, and what it was measured on; the error says
+/// what is allowed.
+fn engine_calibration(name: &str, folder: &Path) -> Result<(BatchingConfig, Measured), String> {
+    let text = match bundled::calibration(name) {
+        Some(text) => text.to_owned(),
+        None => calibration_file(name, folder)?,
     };
-    let calibration = Calibration::parse(text)
+    let calibration = Calibration::parse(&text)
         .map_err(|error| format!("a calibration that can be read: {}", error.message()))?;
-    let other = || "a calibration of a batching engine: this one is of slots".to_owned();
-    calibration.engine().cloned().ok_or_else(other)
+    let other = || {
+        let kind = calibration.kind();
+        format!("a calibration of the kind `batching` or `phases`: this one is of the kind `{kind}`")
+    };
+    let engine = calibration.engine().cloned().ok_or_else(&other)?;
+    let range = calibration.engine_range().ok_or_else(other)?;
+    engine.check().map_err(|error| format!("a calibration within its ranges: {error}"))?;
+    let measured =
+        Measured { running: range.running, tokens_in: range.tokens_in, tokens_out: range.tokens_out };
+    Ok((engine, measured))
+}
+
+/// A calibration file, by a path that counts from the folder of the scenario.
+fn calibration_file(name: &str, folder: &Path) -> Result<String, String> {
+    let names: Vec<&str> = bundled::calibration_names().collect();
+    let allowed =
+        format!("the name of a bundled calibration ({}), or a file beside the scenario", names.join(", "));
+    let path = folder.join(name);
+    let failed = |why: &dyn std::fmt::Display| format!("{allowed}; {}: {why}", path.display());
+    irregular(&path).map_err(|why| failed(&why))?;
+    let file = File::open(&path).map_err(|cause| failed(&cause))?;
+    let mut text = String::new();
+    let read = file.take(CALIBRATION_MAX + 1).read_to_string(&mut text).map_err(|cause| failed(&cause))?;
+    if read as u64 > CALIBRATION_MAX {
+        return Err(failed(&"it is too large for a calibration"));
+    }
+    Ok(text)
 }
 
 /// Refuses what is there and is no file: a folder, a pipe, a device. Opening or reading those could wait for
@@ -245,6 +278,21 @@ mod tests {
         };
         assert_eq!(problems[0].path, "workload.sources.all.trace");
         assert!(problems[0].allowed.contains("azure-conversations"), "{}", problems[0]);
+    }
+
+    #[test]
+    fn a_calibration_may_be_a_file() {
+        let folder = std::env::temp_dir().join(format!("forebay-inputs-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = bundled::calibration("vllm-rtx4090-llama-3.1-8b").unwrap();
+        std::fs::write(folder.join("own.toml"), text).unwrap();
+        std::fs::write(folder.join("broken.toml"), text.replace("max_seqs = 256", "max_seqs = 0")).unwrap();
+        assert_eq!(engine_calibration("own.toml", &folder).unwrap().0.kv_blocks, 2588);
+        let error = engine_calibration("broken.toml", &folder).unwrap_err();
+        assert!(error.contains("max_seqs is 0"), "{error}");
+        let error = engine_calibration("none.toml", &folder).unwrap_err();
+        assert!(error.contains("bundled") && error.contains("none.toml"), "{error}");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

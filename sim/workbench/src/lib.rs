@@ -11,6 +11,8 @@
 //! | [`mod@ablate`] | what each module of the policy is worth |
 //! | [`capacity`] | ceilings in closed form, before any simulation |
 //! | [`tune`] | the best value of a parameter within constraints |
+//! | [`mod@compare`] | a simulated run against a real request log |
+//! | [`sheet`] | a calibration on one screen, and its fit against data |
 //! | [`show`] | numbers as people read them |
 //! | [`spans`] | single requests, written as a trace for viewers and told in words |
 //! | [`output`] | run folders and tuning folders |
@@ -22,11 +24,13 @@
 pub mod ablate;
 pub mod capacity;
 pub mod clock;
+pub mod compare;
 pub mod findings;
 pub mod inputs;
 mod mix;
 pub mod output;
 pub mod run;
+pub mod sheet;
 pub mod show;
 pub mod spans;
 pub mod summary;

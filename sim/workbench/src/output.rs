@@ -15,7 +15,10 @@ use forebay_model::scenario::Loaded;
 use place::{MANIFEST, named, or_present, remove, replaceable};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use tables::{marks, timeline};
+use tables::{marks, requests, timeline};
+
+/// The file of a run folder with the run's requests, if they were asked for.
+pub const REQUESTS: &str = "requests.parquet";
 
 /// Why results were not written.
 #[derive(Debug, thiserror::Error)]
@@ -271,6 +274,9 @@ pub fn write_run(target: &Path, force: bool, loaded: &Loaded, run: &Run) -> Resu
     folder.json("findings.json", &summary.findings)?;
     folder.table("timeline.parquet", &timeline(&run.timelines))?;
     folder.table("marks.parquet", &marks(&run.happened))?;
+    if let Some(log) = &run.requests {
+        folder.table(REQUESTS, &requests(log, loaded))?;
+    }
     if let Some(followed) = &run.followed {
         folder.text(spans::FILE, &spans::text(followed))?;
     }

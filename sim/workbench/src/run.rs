@@ -11,9 +11,10 @@ use crate::summary::{Gathering, Summary};
 use crate::verdict::Bottleneck;
 use crate::workers::Workers;
 use forebay_model::accounts::alerts::RaisedAlert;
+use forebay_model::request_log::LoggedRequest;
 use forebay_model::scenario::Loaded;
 use forebay_model::timeline::{Mark, Point};
-use forebay_model::{Replication, RunError, simulate, simulate_with_spans};
+use forebay_model::{Following, Replication, RunError, simulate, simulate_followed};
 
 /// Timelines are kept up to so many points in all, some 100 MB: those of the first replications.
 const MOST_POINTS: usize = 1_000_000;
@@ -34,6 +35,8 @@ pub struct Run {
     pub happened: Vec<Happened>,
     /// Requests of the first replication that were followed, if that was asked for.
     pub followed: Option<Followed>,
+    /// All requests of the first replication that had their end, if they were asked for.
+    pub requests: Option<Vec<LoggedRequest>>,
 }
 
 /// What began and ended in one replication, and the alerts that were raised in it.
@@ -91,18 +94,22 @@ pub fn replicate(loaded: &Loaded, seed: u64, replication: u64) -> Result<Replica
     sound(result, seed, replication)
 }
 
-/// The same, following so many requests.
-fn replicate_with_spans(
+/// What was kept of single requests: those that were followed, and the log of all.
+type Kept = (Option<Followed>, Option<Vec<LoggedRequest>>);
+
+/// The same, keeping what was asked for of single requests.
+fn replicate_following(
     loaded: &Loaded,
     seed: u64,
     replication: u64,
-    requests: u32,
-) -> Result<(Replication, Followed), RunFailure> {
-    let (result, spans) = simulate_with_spans(loaded, seed, replication, requests)
+    following: Following,
+) -> Result<(Replication, Kept), RunFailure> {
+    let kept = simulate_followed(loaded, seed, replication, following)
         .map_err(|cause| RunFailure::Replication { replication, cause })?;
-    let result = sound(result, seed, replication)?;
-    let followed = Followed::new(loaded, replication, result.ledger.offered, spans);
-    Ok((result, followed))
+    let result = sound(kept.replication, seed, replication)?;
+    let offered = result.ledger.offered;
+    let followed = (following.spans > 0).then(|| Followed::new(loaded, replication, offered, kept.spans));
+    Ok((result, (followed, following.log.then_some(kept.log))))
 }
 
 /// The replication, if what must hold of it does.
@@ -132,18 +139,18 @@ pub fn run(
     keep_timelines: bool,
     progress: Progress<'_>,
 ) -> Result<Run, RunFailure> {
-    run_with_spans(loaded, workers, keep_timelines, 0, progress)
+    run_following(loaded, workers, keep_timelines, Following::default(), progress)
 }
 
-/// The same, following so many requests of the first replication, evenly spread over its births.
+/// The same, keeping of the requests of the first replication what is asked for.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with_spans(
+pub fn run_following(
     loaded: &Loaded,
     workers: &Workers,
     keep_timelines: bool,
-    requests: u32,
+    following: Following,
     progress: Progress<'_>,
 ) -> Result<Run, RunFailure> {
     let watch = Stopwatch::start();
@@ -152,20 +159,20 @@ pub fn run_with_spans(
     let mut gathering = Gathering::new();
     let mut watched = Watch::default();
     let (mut timelines, mut happened) = (Vec::new(), Vec::new());
-    let mut followed = None;
+    let (mut followed, mut requests) = (None, None);
     let mut kept = 0;
     workers.in_order(
         count,
         |index| {
             let (seed, number) = (plan.seed, index as u64);
-            if index == 0 && requests > 0 {
-                let (replication, followed) = replicate_with_spans(loaded, seed, number, requests)?;
-                return Ok((replication, Some(followed)));
+            if index == 0 && following != Following::default() {
+                return replicate_following(loaded, seed, number, following);
             }
-            Ok((replicate(loaded, seed, number)?, None))
+            Ok((replicate(loaded, seed, number)?, Kept::default()))
         },
-        |index, (mut replication, spans): (Replication, Option<Followed>)| {
-            followed = followed.take().or(spans);
+        |index, (mut replication, kept_requests): (Replication, Kept)| {
+            followed = followed.take().or(kept_requests.0);
+            requests = requests.take().or(kept_requests.1);
             gathering.add(&replication, loaded);
             watched.add(&replication.timeline);
             kept += replication.timeline.len();
@@ -181,7 +188,7 @@ pub fn run_with_spans(
     if gathering.nothing_random() {
         summary.findings.push(findings::nothing_random(summary.replications));
     }
-    Ok(Run { summary, bottleneck, timelines, happened, followed })
+    Ok(Run { summary, bottleneck, timelines, happened, followed, requests })
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use crate::arguments::{Format, RunArguments};
 use crate::failure::Failure;
 use crate::terminal::{Counter, complain, print};
 use crate::units;
+use forebay_model::Following;
 use forebay_model::scenario::objective::Constraint;
 use forebay_workbench::output::{Folder, json, write_run};
-use forebay_workbench::run::run_with_spans;
+use forebay_workbench::run::run_following;
 use forebay_workbench::{Run, Summary};
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
@@ -25,15 +26,19 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         let text = "--trace-requests writes spans.json into the folder of the run: name one with --out DIR";
         return Err(Failure::Input(text.to_owned()));
     }
+    if arguments.requests && common.out.is_none() {
+        let text = "--requests writes requests.parquet into the folder of the run: name one with --out DIR";
+        return Err(Failure::Input(text.to_owned()));
+    }
     if let Some(out) = &common.out {
         // Before the work, not after it.
         Folder::check(out, common.force)?;
     }
     let workers = arguments.simulated.workers()?;
     let counter = Counter::new("replication", common.quiet);
-    let requests = arguments.trace_requests.unwrap_or(0);
+    let following = Following { spans: arguments.trace_requests.unwrap_or(0), log: arguments.requests };
     let progress = |done, all| counter.count(done, all);
-    let run = run_with_spans(&opened.loaded, &workers, common.out.is_some(), requests, &progress)?;
+    let run = run_following(&opened.loaded, &workers, common.out.is_some(), following, &progress)?;
     drop(counter);
     let judged: Vec<Judged> = objective
         .iter()

@@ -76,9 +76,16 @@ fn every_command_has_help_with_an_example() {
         let help = place.forebay(&[command, "--help"]).with(0).out;
         assert!(help.contains("Example") && help.contains(&format!("forebay {command} ")), "{help}");
     }
+    for command in ["import", "fit", "show", "compare"] {
+        let help = place.forebay(&["calibrate", command, "--help"]).with(0).out;
+        assert!(
+            help.contains("Example") && help.contains(&format!("forebay calibrate {command} ")),
+            "{help}"
+        );
+    }
     let help = place.forebay(&["--help"]).with(0).out;
     assert!(help.contains("shop-peak-mini"), "{help}");
-    for later in ["compare", "sweep", "calibrate", "export", "report"] {
+    for later in ["compare", "sweep", "export", "report"] {
         assert!(!help.contains(later), "{help}");
     }
     assert!(place.forebay(&["--version"]).with(0).out.starts_with("forebay "));

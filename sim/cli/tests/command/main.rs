@@ -4,7 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "the helpers of a test may fail it")]
 
 mod ablate;
+mod calibrate;
+mod calibrate_fit;
 mod explain;
+mod fit;
 mod input;
 mod looking;
 mod run;

@@ -15,6 +15,19 @@ pub struct Inputs {
     pub traces: IndexMap<String, Arc<Trace>>,
     /// Engine calibrations, by name.
     pub calibrations: IndexMap<String, BatchingConfig>,
+    /// In which range each of these was measured, by the same name; the simulation itself has no use for it.
+    pub measured: IndexMap<String, Measured>,
+}
+
+/// Smallest and largest of what a calibration was measured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Sequences in the batch.
+    pub running: [u32; 2],
+    /// Prompt length, tokens.
+    pub tokens_in: [u32; 2],
+    /// Answer length, tokens.
+    pub tokens_out: [u32; 2],
 }
 
 /// A scenario that has been read, checked and given what it names: ready to run.

@@ -319,7 +319,7 @@ pub struct LlmBatching {
     /// Replicas; with `autoscale` those at the start.
     #[schemars(range(min = 1, max = 100_000))]
     pub replicas: u32,
-    /// Name of a bundled calibration, whose iteration cost and limits serve where none are given here.
+    /// Name of a bundled calibration, or path of a calibration file, whose iteration cost and limits serve where none are given here.
     #[serde(default)]
     pub calibration: Option<String>,
     /// Iteration time; absent: from the calibration.

@@ -17,6 +17,7 @@ use crate::llm::slots::SlotsStage;
 use crate::measure::{Group, StageMeasure};
 use crate::memory::DeviceMemory;
 use crate::outcome::{Digest, Tally};
+use crate::request_log::RequestLog;
 use crate::scenario::{Endpoint, Inputs, Loaded, Scenario, Source, Stage};
 use crate::shadow::Shadow;
 use crate::spans::Spans;
@@ -198,6 +199,7 @@ impl Service {
             pump: false,
             expiry: None,
             spans: Spans::default(),
+            log: RequestLog::default(),
             faults,
             scalers,
             host,

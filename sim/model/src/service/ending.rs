@@ -236,6 +236,7 @@ impl Service {
         self.timeline.record(&ended);
         let seen = answer.map(|answer| answer.first_token);
         self.spans.tell(|spans| spans.recorded(now, request.index, &ended, seen));
+        self.log.ended(now, request, view, &ended, seen);
         if ended.counts && ended.answered_at() == Some(Level::L1) {
             let reranks = self.plan.endpoints[usize::from(view.endpoint)].reranks;
             self.measure.rerank_wanted += u64::from(reranks);

@@ -2,41 +2,42 @@
 
 use super::{Finding, reach};
 use crate::mix::weights;
-use forebay_datasets::fit::{BatchingCalibration, Calibration};
 use forebay_engine::DistError;
 use forebay_model::Trace;
+use forebay_model::scenario::load::Measured;
 use forebay_model::scenario::{LlmBatching, Loaded, Scenario, Stage};
 use forebay_model::trace::TraceRow;
 
 /// A share of requests outside that is worth telling.
 const OUTSIDE: f64 = 0.1;
 
-/// Looks at every engine with a bundled calibration.
+/// Looks at every engine with a calibration.
 pub(super) fn outside_range(loaded: &Loaded, found: &mut Vec<Finding>) {
     for (index, (name, stage)) in loaded.scenario.stages.iter().enumerate() {
         let Stage::LlmBatching(batching) = stage else { continue };
-        let Some(calibration) = batching.calibration.as_deref().and_then(bundled) else { continue };
+        let Some(calibration) = batching.calibration.as_deref().and_then(|name| of_inputs(loaded, name))
+        else {
+            continue;
+        };
         // A scenario whose distributions cannot be built was refused when it was read.
-        if let Ok(finding) = of_stage(loaded, (index, name), batching, &calibration) {
+        if let Ok(finding) = of_stage(loaded, (index, name), batching, calibration) {
             found.extend(finding);
         }
     }
 }
 
-fn bundled(name: &str) -> Option<BatchingCalibration> {
-    match Calibration::parse(forebay_datasets::bundled::calibration(name)?) {
-        Ok(Calibration::Batching(calibration)) => Some(*calibration),
-        _ => None,
-    }
+/// What a calibration was measured on, and the sequences that its engine runs at once.
+fn of_inputs(loaded: &Loaded, name: &str) -> Option<(Measured, u32)> {
+    let measured = loaded.inputs.measured.get(name)?;
+    Some((*measured, loaded.inputs.calibrations.get(name)?.max_seqs))
 }
 
 fn of_stage(
     loaded: &Loaded,
     (index, name): (usize, &str),
     stage: &LlmBatching,
-    calibration: &BatchingCalibration,
+    (range, own_seqs): (Measured, u32),
 ) -> Result<Option<Finding>, DistError> {
-    let range = &calibration.range;
     let [prompts, answers] = outside(loaded, index, range.tokens_in, range.tokens_out)?;
     let mut evidence = Vec::new();
     for (what, share, [least, most]) in
@@ -46,8 +47,11 @@ fn of_stage(
             evidence.push(format!("{:.0} % of the {what} ({least} to {most} tokens)", share * 100.0));
         }
     }
-    let seqs = stage.max_seqs.unwrap_or(calibration.engine.max_seqs);
+    let seqs = stage.max_seqs.unwrap_or(own_seqs);
     let measured = range.running[1];
+    if stage.max_seqs.is_some_and(|asked| asked > measured.max(own_seqs)) {
+        evidence.push(format!("up to {seqs} sequences at once"));
+    }
     if evidence.is_empty() {
         return Ok(None);
     }
@@ -161,5 +165,28 @@ mod tests {
         outside_range(&opened.loaded, &mut found);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].parameter, "stages.llm.calibration");
+    }
+
+    #[test]
+    fn every_kind_of_engine_has_its_range() {
+        let scenario = |lengths: &str, more: &str| {
+            MM1.replace("[workload.classes.any]", &format!("[workload.classes.any]\n{lengths}"))
+                .replace("kind = \"server\"\nservers = 1\n", "kind = \"llm_batching\"\nreplicas = 1\n")
+                .replace(
+                    "service_s = { kind = \"exponential\", mean = 0.1 }",
+                    &format!("calibration = \"phases-llama2-70b-h100-x4\"\n{more}"),
+                )
+        };
+        let found = |lengths: &str, more: &str| {
+            let opened = open_text("mm1", &scenario(lengths, more), &[]).unwrap();
+            let mut found = Vec::new();
+            outside_range(&opened.loaded, &mut found);
+            found.first().map(|finding| finding.evidence.clone()).unwrap_or_default()
+        };
+        assert_eq!(found("tokens_in = 1000\ntokens_out = 200", ""), "");
+        assert!(found("tokens_in = 20000\ntokens_out = 200", "").contains("100 % of the prompts"));
+        assert!(found("tokens_in = 1000\ntokens_out = 20", "").contains("100 % of the answers"));
+        let many = found("tokens_in = 1000\ntokens_out = 200", "max_seqs = 200\n");
+        assert!(many.contains("up to 200 sequences at once"), "{many}");
     }
 }

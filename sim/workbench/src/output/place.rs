@@ -16,6 +16,7 @@ const FILES: &[&str] = &[
     "findings.json",
     "timeline.parquet",
     "marks.parquet",
+    super::REQUESTS,
     "ablation.json",
     "capacity.json",
     "check.json",

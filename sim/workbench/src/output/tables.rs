@@ -1,5 +1,17 @@
-//! The tables of a run folder: `timeline.parquet`, the service step by step, and `marks.parquet`, what began and
-//! ended meanwhile, on the same clock.
+//! The tables of a run folder: `timeline.parquet`, the service step by step; `marks.parquet`, what began and
+//! ended meanwhile, on the same clock; and `requests.parquet`, if it is asked for: the requests of the first
+//! replication that had their end, with the columns of a request log ([`forebay_datasets::request_log`]) and
+//! more.
+//!
+//! | column of `requests.parquet` | what |
+//! | --- | --- |
+//! | `request` | how many requests were born before it |
+//! | `class` | its class |
+//! | `arrival_s`, `first_token_s`, `last_token_s` | its stamps; the latter two of answers alone |
+//! | `tokens_in`, `tokens_out` | tokens of the question and of a full answer |
+//! | `status` | `ok` of an answer; else how it ended, and why |
+//! | `level` | the level that answered, from `l1`; empty without an answer |
+//! | `end_s` | when it had its end |
 //!
 //! | column of `marks.parquet` | what |
 //! | --- | --- |
@@ -12,7 +24,11 @@
 
 use crate::run::Happened;
 use forebay_datasets::frames::{Table, TableColumn, Values};
+use forebay_datasets::request_log::SERVED;
 use forebay_model::accounts::alerts::{RaisedAlert, Topic};
+use forebay_model::request_log::LoggedRequest;
+use forebay_model::scenario::Loaded;
+use forebay_model::spans::How;
 use forebay_model::timeline::{Mark, Point};
 
 /// The timelines of all replications as one table.
@@ -40,6 +56,48 @@ pub(super) fn timeline(timelines: &[Vec<Point>]) -> Table {
             column("queued", "", counts(|p| p.queued)),
             column("vram", "share", Values::MaybeF64(rows().map(|p| p.vram).collect())),
             column("kv", "share", Values::MaybeF64(rows().map(|p| p.kv).collect())),
+        ],
+    }
+}
+
+/// The log of requests as a table.
+pub(super) fn requests(log: &[LoggedRequest], loaded: &Loaded) -> Table {
+    let classes: Vec<&String> = loaded.scenario.workload.classes.keys().collect();
+    let answered = |logged: &LoggedRequest| logged.outcome.how == How::Answered;
+    let counts = |of: fn(&LoggedRequest) -> u64| Values::U64(log.iter().map(of).collect());
+    let seconds =
+        |of: fn(&LoggedRequest) -> u64| Values::F64(log.iter().map(|r| of(r) as f64 / 1e9).collect());
+    let of_answers = |of: &dyn Fn(&LoggedRequest) -> Option<u64>| {
+        let value =
+            |logged: &LoggedRequest| of(logged).filter(|_| answered(logged)).map(|ns| ns as f64 / 1e9);
+        Values::MaybeF64(log.iter().map(value).collect())
+    };
+    let texts = |of: &dyn Fn(&LoggedRequest) -> String| Values::Str(log.iter().map(of).collect());
+    let column = TableColumn::new;
+    Table {
+        columns: vec![
+            column("request", "", counts(|r| r.request)),
+            column(
+                "class",
+                "",
+                texts(&|r| classes.get(usize::from(r.class)).map_or_else(String::new, ToString::to_string)),
+            ),
+            column("arrival_s", "s", seconds(|r| r.born_ns)),
+            column("tokens_in", "", counts(|r| u64::from(r.tokens_in))),
+            column("tokens_out", "", counts(|r| u64::from(r.tokens_out))),
+            column("first_token_s", "s", of_answers(&|r| r.first_token_ns)),
+            column("last_token_s", "s", of_answers(&|r| Some(r.end_ns))),
+            column(
+                "status",
+                "",
+                texts(&|r| if answered(r) { SERVED.to_owned() } else { r.outcome.to_string() }),
+            ),
+            column(
+                "level",
+                "",
+                texts(&|r| r.outcome.level.map_or_else(String::new, |level| level.name().to_owned())),
+            ),
+            column("end_s", "s", seconds(|r| r.end_ns)),
         ],
     }
 }
@@ -92,9 +150,12 @@ fn cause(alert: &RaisedAlert) -> String {
 #[cfg(test)]
 mod tests {
     use crate::inputs::open_text;
-    use crate::run::{run, tests::MM1};
+    use crate::run::{run, run_following, tests::MM1};
     use crate::workers::Workers;
     use forebay_datasets::frames::Values;
+    use forebay_datasets::request_log::RequestLog;
+    use forebay_model::Following;
+    use forebay_model::document::Setting;
 
     /// A desk that is slow for a while, an alert on it, and a rule that sets the limit at the door.
     const SLOW: &str = r#"
@@ -122,6 +183,31 @@ when = [{ signal = "queue_length", above = 50 }]
 set = "admission.entry.limit"
 to = 5
 "#;
+
+    #[test]
+    fn every_end_is_in_the_log_of_requests_and_nothing_else_changes() {
+        let settings = [Setting::new("run.replications", "1"), Setting::new("run.drain_s", "0")];
+        let strict =
+            format!("{MM1}[policy.admission.entry]\nkind = \"token_bucket\"\nrate_per_s = 6\nburst = 2\n");
+        let opened = open_text("strict", &strict, &settings).unwrap();
+        let workers = Workers::new(Some(1)).unwrap();
+        let logged =
+            run_following(&opened.loaded, &workers, true, Following { spans: 0, log: true }, &|_, _| ())
+                .unwrap();
+        let plain = run(&opened.loaded, &workers, true, &|_, _| ()).unwrap();
+        assert_eq!((plain.requests, logged.followed), (None, None));
+        assert_eq!(plain.summary.digest, logged.summary.digest);
+        let log = RequestLog::of_table(&super::requests(&logged.requests.unwrap(), &opened.loaded)).unwrap();
+        let ledger = &logged.summary.ledger;
+        assert_eq!(log.requests.len() as u64, ledger.offered - ledger.in_flight_at_end);
+        let served = log.requests.iter().filter(|request| request.served());
+        assert_eq!(served.clone().count() as u64, ledger.answered.total());
+        let mean = served.clone().map(|r| r.last_token_s.unwrap() - r.arrival_s).sum::<f64>()
+            / served.count() as f64;
+        assert!(mean > 0.05 && mean < 1.0, "{mean}");
+        assert_eq!(log.statuses.len(), 2);
+        assert!(log.statuses[1].starts_with("rejected ("), "{:?}", log.statuses);
+    }
 
     #[test]
     fn faults_commands_and_alerts_leave_marks_in_order_of_time() {

@@ -5,16 +5,21 @@ use super::read::parse;
 use super::*;
 use crate::inputs::open_text;
 use crate::output::tests::Scratch;
-use crate::run::{run, run_with_spans, tests::MM1};
+use crate::run::{run, run_following, tests::MM1};
 use crate::workers::Workers;
+use forebay_model::Following;
 use forebay_model::document::Setting;
 use serde_json::Value;
+
+fn following(spans: u32) -> Following {
+    Following { spans, log: false }
+}
 
 fn followed(requests: u32, settings: &[(&str, &str)]) -> Followed {
     let settings: Vec<Setting> = settings.iter().map(|(path, value)| Setting::new(*path, *value)).collect();
     let opened = open_text("mm1", MM1, &settings).unwrap();
     let workers = Workers::new(Some(2)).unwrap();
-    run_with_spans(&opened.loaded, &workers, false, requests, &|_, _| ()).unwrap().followed.unwrap()
+    run_following(&opened.loaded, &workers, false, following(requests), &|_, _| ()).unwrap().followed.unwrap()
 }
 
 #[test]
@@ -22,7 +27,7 @@ fn following_requests_changes_nothing_else() {
     let opened = open_text("mm1", MM1, &[]).unwrap();
     let workers = Workers::new(Some(2)).unwrap();
     let mut plain = run(&opened.loaded, &workers, true, &|_, _| ()).unwrap();
-    let mut with = run_with_spans(&opened.loaded, &workers, true, 20, &|_, _| ()).unwrap();
+    let mut with = run_following(&opened.loaded, &workers, true, following(20), &|_, _| ()).unwrap();
     assert_eq!(with.followed.take().unwrap().requests.len(), 20);
     assert_eq!(plain.followed, None);
     (plain.summary.wall_s, with.summary.wall_s) = (0.0, 0.0);
