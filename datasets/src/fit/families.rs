@@ -182,14 +182,14 @@ fn own_distance(best: &Candidate, values: &[f64]) -> Option<f64> {
 /// Parameters with the spread that they have over the drawn samples, brought to the sample's own size.
 fn with_errors(best: &Candidate, drawn: &Drawn, times_larger: f64) -> Vec<(&'static str, Estimate)> {
     let estimate = |(index, (name, value)): (usize, &(&'static str, f64))| {
-        let draws: Vec<f64> = drawn.parameters.iter().map(|draw| draw[index]).collect();
-        let n = draws.len() as f64;
-        let mean = draws.iter().sum::<f64>() / n;
-        let squares: f64 = draws.iter().map(|draw| (draw - mean) * (draw - mean)).sum();
-        let error = (draws.len() > 1).then(|| (squares / (n - 1.0) / times_larger).sqrt());
+        let values: Vec<f64> = drawn.parameters.iter().map(|draw| draw[index]).collect();
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|draw| (draw - mean) * (draw - mean)).sum();
+        let error = (values.len() > 1).then(|| (squares / (n - 1.0) / times_larger).sqrt());
         // A bound that is the sample's own end has a spread, but not one that an interval can be made of.
         let error = error.filter(|_| !matches!(*name, "min" | "max"));
-        (*name, Estimate::new(*value, error, draws.len()))
+        (*name, Estimate::new(*value, error, values.len()))
     };
     best.parameters.iter().enumerate().map(estimate).collect()
 }
