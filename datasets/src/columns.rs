@@ -78,7 +78,7 @@ pub enum ColumnsError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Columns {
     names: Vec<String>,
-    columns: Vec<(String, Column)>,
+    kept: Vec<(String, Column)>,
     rows: usize,
     /// Line of the first row.
     first_line: usize,
@@ -100,7 +100,7 @@ impl Columns {
             return Err(failed("it is larger than 1 GiB".to_owned()));
         }
         let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
-        let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
+        let ending = path.extension().map(std::ffi::OsStr::to_ascii_lowercase);
         let ending = ending.as_deref().and_then(|ending| ending.to_str()).unwrap_or_default().to_owned();
         if ending == "parquet" {
             return Ok((Self::of_parquet(path, wanted)?, bytes));
@@ -125,7 +125,7 @@ impl Columns {
         let names: Vec<String> = cells.iter().map(|cell| cell.trim().to_owned()).collect();
         let mut table = Self::new(&names, wanted, header_line + 2);
         let places: Vec<usize> = table
-            .columns
+            .kept
             .iter()
             .map(|(name, _)| names.iter().position(|there| there == name).unwrap_or(0))
             .collect();
@@ -135,7 +135,7 @@ impl Columns {
                 let reason = format!("{} cells, and {} columns", cells.len(), names.len());
                 return Err(ColumnsError::Line { line: index + 1, reason });
             }
-            for ((name, column), &place) in table.columns.iter_mut().zip(&places) {
+            for ((name, column), &place) in table.kept.iter_mut().zip(&places) {
                 push(column, name, index + 1, &cells[place])?;
             }
             table.rows += 1;
@@ -156,7 +156,7 @@ impl Columns {
                 let names: Vec<String> = object.keys().cloned().collect();
                 Self::new(&names, wanted, index + 1)
             });
-            for (name, column) in &mut table.columns {
+            for (name, column) in &mut table.kept {
                 let cell = match object.get(name.as_str()) {
                     None | Some(serde_json::Value::Null) => String::new(),
                     Some(serde_json::Value::String(text)) => text.clone(),
@@ -173,14 +173,14 @@ impl Columns {
         let read = read_parquet(path)?;
         let names: Vec<String> = read.columns.iter().map(|column| column.name.clone()).collect();
         let mut table = Self::new(&names, wanted, 1);
-        for (name, column) in &mut table.columns {
+        for (name, column) in &mut table.kept {
             let Some(values) = read.columns.iter().find(|there| there.name == *name) else { continue };
             table.rows = values.values.len();
             let refuse =
                 |found: &str| ColumnsError::Cell { line: 1, column: name.clone(), found: found.to_owned() };
             match column {
                 Column::Numbers(numbers) => {
-                    *numbers = as_numbers(&values.values).ok_or_else(|| refuse("text"))?
+                    *numbers = as_numbers(&values.values).ok_or_else(|| refuse("text"))?;
                 }
                 Column::Texts(texts) => *texts = as_texts(&values.values),
             }
@@ -189,7 +189,7 @@ impl Columns {
     }
 
     fn new(names: &[String], wanted: &[(&str, Kind)], first_line: usize) -> Self {
-        let columns = wanted
+        let kept = wanted
             .iter()
             .filter(|(name, _)| names.iter().any(|there| there == name))
             .map(|(name, kind)| {
@@ -200,12 +200,12 @@ impl Columns {
                 ((*name).to_owned(), empty)
             })
             .collect();
-        Self { names: names.to_vec(), columns, rows: 0, first_line }
+        Self { names: names.to_vec(), kept, rows: 0, first_line }
     }
 
     fn checked(self) -> Result<Self, ColumnsError> {
         // Without any wanted column no row was counted in a Parquet file; what is missing says so later.
-        if self.rows == 0 && !self.columns.is_empty() { Err(ColumnsError::Empty) } else { Ok(self) }
+        if self.rows == 0 && !self.kept.is_empty() { Err(ColumnsError::Empty) } else { Ok(self) }
     }
 
     /// How many rows there are.
@@ -215,7 +215,7 @@ impl Columns {
 
     /// Whether a column is there.
     pub fn has(&self, name: &str) -> bool {
-        self.columns.iter().any(|(there, _)| there == name)
+        self.kept.iter().any(|(there, _)| there == name)
     }
 
     /// A column of numbers without gaps.
@@ -240,7 +240,7 @@ impl Columns {
     /// It is missing.
     pub fn maybe_numbers(&self, name: &str) -> Result<&[Option<f64>], ColumnsError> {
         let numbers =
-            self.columns.iter().filter(|(there, _)| there == name).find_map(|(_, column)| match column {
+            self.kept.iter().filter(|(there, _)| there == name).find_map(|(_, column)| match column {
                 Column::Numbers(numbers) => Some(numbers.as_slice()),
                 Column::Texts(_) => None,
             });
@@ -253,7 +253,7 @@ impl Columns {
     /// It is missing.
     pub fn texts(&self, name: &str) -> Result<&[String], ColumnsError> {
         let texts =
-            self.columns.iter().filter(|(there, _)| there == name).find_map(|(_, column)| match column {
+            self.kept.iter().filter(|(there, _)| there == name).find_map(|(_, column)| match column {
                 Column::Texts(texts) => Some(texts.as_slice()),
                 Column::Numbers(_) => None,
             });
@@ -271,7 +271,7 @@ impl Columns {
             let texts = self.texts(name)?;
             kept.iter_mut().zip(texts).for_each(|(kept, text)| *kept &= text == value);
         }
-        for (_, column) in &mut self.columns {
+        for (_, column) in &mut self.kept {
             let mut row = kept.iter().copied();
             let mut next = || row.next().unwrap_or(false);
             match column {

@@ -46,7 +46,7 @@ impl Bundled {
     /// # Errors
     /// Numbers that TOML cannot hold.
     pub fn text(&self) -> Result<String, String> {
-        let head: String = self.head.iter().map(|line| format!("# {line}\n")).collect();
+        let head: String = self.head.iter().flat_map(|line| ["# ", line, "\n"]).collect();
         let body = self.calibration.to_toml().map_err(|error| error.to_string())?;
         Ok(format!("{head}# Made by `{COMMAND}`.\n\n{body}"))
     }

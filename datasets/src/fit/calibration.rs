@@ -2,6 +2,7 @@
 //! which they were measured.
 
 mod kinds;
+mod surroundings;
 
 use forebay_model::llm::batching::BatchingConfig;
 use serde::{Deserialize, Serialize};
@@ -12,10 +13,10 @@ use super::observed::ObservedRequest;
 use super::replay::LatencyErrors;
 use super::slots::SlotsFit;
 pub use kinds::{
-    Clients, CurveCalibration, Decode, DeviceFacts, DevicesCalibration, Evidence, Law, LengthsCalibration,
-    LoadCalibration, PhaseRange, PhasesCalibration, Prefill, RerankCalibration, ServiceCalibration,
-    VramCalibration, sha256,
+    CurveCalibration, Decode, Evidence, Law, LengthsCalibration, PhaseRange, PhasesCalibration, Prefill,
+    RerankCalibration, ServiceCalibration, VramCalibration, sha256,
 };
+pub use surroundings::{Clients, DeviceFacts, DevicesCalibration, LoadCalibration};
 
 /// A calibration file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -100,11 +100,11 @@ pub fn zipf_exponent(rates: &[f64]) -> f64 {
     }
     let logs: Vec<f64> = (1..=sorted.len()).map(|rank| libm::log(rank as f64)).collect();
     let mean_log: f64 = sorted.iter().zip(&logs).map(|(rate, log)| rate / whole * log).sum();
-    let loss = |point: &[f64]| {
+    let unlikeliness = |point: &[f64]| {
         let sum: f64 = logs.iter().map(|log| libm::exp(-point[0] * log)).sum();
         point[0] * mean_log + libm::log(sum)
     };
-    let found = minimise(&loss, &[1.0], &[0.5, -0.2, 0.05], 80);
+    let found = minimise(&unlikeliness, &[1.0], &[0.5, -0.2, 0.05], 80);
     found.map_or(0.0, |(point, _)| point[0].max(0.0))
 }
 

@@ -400,12 +400,15 @@ mod tests {
             .collect()
     }
 
+    /// A coefficient.
+    type Of = fn(&PhaseForms) -> Estimate;
+
     /// Tables of four lines, as measured ones have several: together they tell where the prefill bends.
     #[test]
     fn intervals_hold_the_truth_95_times_in_100() {
         let table = |trial| (1..=4).flat_map(|line| made_up(trial, line)).collect::<Vec<_>>();
         let fits: Vec<PhaseFit> = (0..200).map(|trial| fit_phases(&table(trial)).remove(0)).collect();
-        let truths: [(fn(&PhaseForms) -> Estimate, f64); 4] = [
+        let truths: [(Of, f64); 4] = [
             (|forms| forms.decode_base_s, 0.04),
             (|forms| forms.per_prefill_token_s, 1.4e-4),
             (|forms| forms.floor_s, 0.05),

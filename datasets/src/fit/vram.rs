@@ -185,7 +185,7 @@ impl<'a> Recording<'a> {
         let mut regression = None;
         for _ in 0..rounds {
             let before = regression.as_ref().map(coefficients);
-            let next = self.regress(&self.loads(allocator, load, delay_s, before)?)?;
+            let next = self.regress(&self.loads(allocator, load, delay_s, before))?;
             let moved = before.is_none_or(|before| {
                 coefficients(&next).iter().zip(before).any(|(a, b)| (a - b).abs() > 1e-6 * b.abs())
             });
@@ -195,7 +195,7 @@ impl<'a> Recording<'a> {
             }
         }
         let regression = regression?;
-        let loads = self.loads(allocator, load, delay_s, Some(coefficients(&regression)))?;
+        let loads = self.loads(allocator, load, delay_s, Some(coefficients(&regression)));
         let mut sizes = Vec::new();
         for (index, row) in loads.iter().enumerate().filter(|(index, _)| self.is_fitted(*index)) {
             sizes.push((regression.at(row) - self.samples[index].1).abs());
@@ -219,7 +219,7 @@ impl<'a> Recording<'a> {
         load: &Load,
         delay_s: f64,
         coefficients: Option<[f64; KINDS]>,
-    ) -> Option<Vec<Vec<f64>>> {
+    ) -> Vec<Vec<f64>> {
         let times = || self.samples.iter().map(|(t, _)| t - delay_s);
         let loads: Vec<[f64; KINDS]> = match (allocator, coefficients) {
             (Allocator::Preallocated, _) => vec![[0.0; KINDS]; self.samples.len()],
@@ -235,7 +235,7 @@ impl<'a> Recording<'a> {
             }
             (Allocator::Exact, _) => load.at(times()),
         };
-        Some(loads.iter().map(|load| std::iter::once(1.0).chain(load.iter().copied()).collect()).collect())
+        loads.iter().map(|load| std::iter::once(1.0).chain(load.iter().copied()).collect()).collect()
     }
 
     fn regress(&self, loads: &[Vec<f64>]) -> Option<Regression> {
@@ -248,7 +248,7 @@ impl<'a> Recording<'a> {
 
     fn judge(&self, best: Tried, load: &Load, criteria: Vec<(Allocator, f64)>) -> VramFit {
         let Tried { allocator, delay_s, regression, .. } = best;
-        let loads = self.loads(allocator, load, delay_s, Some(coefficients(&regression))).unwrap_or_default();
+        let loads = self.loads(allocator, load, delay_s, Some(coefficients(&regression)));
         let mut off: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
         let mut residuals = Vec::new();
         let mut absolute = Vec::new();

@@ -36,14 +36,14 @@ pub(super) fn draw_and_refit(
     draws: usize,
     stream: &mut Stream,
 ) -> Drawn {
-    let mut drawn = Drawn { distances: Vec::new(), parameters: Vec::new() };
+    let mut found = Drawn { distances: Vec::new(), parameters: Vec::new() };
     for _ in 0..draws {
         let sample: Vec<f64> = (0..values).map(|_| sampler.at(stream.uniform())).collect();
         let refitted = best_of(&Values::new(&sample), &[law.family]);
         let Some(refitted) = refitted.first() else { continue };
         let Ok(sampler) = refitted.dist.sampler() else { continue };
-        drawn.distances.push(distance(&sampler, &sample));
-        drawn.parameters.push(refitted.parameters.iter().map(|(_, value)| *value).collect());
+        found.distances.push(distance(&sampler, &sample));
+        found.parameters.push(refitted.parameters.iter().map(|(_, value)| *value).collect());
     }
-    drawn
+    found
 }

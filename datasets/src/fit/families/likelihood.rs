@@ -72,7 +72,7 @@ pub struct Candidate {
 
 /// Positive values with the sums that likelihoods are made of.
 pub(super) struct Values<'a> {
-    values: &'a [f64],
+    each: &'a [f64],
     logs: Vec<f64>,
     n: f64,
     mean: f64,
@@ -93,7 +93,7 @@ impl<'a> Values<'a> {
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(0.0, f64::max);
         Self {
-            values,
+            each: values,
             logs,
             n,
             mean,
@@ -201,7 +201,7 @@ fn hyperexponential(values: &Values<'_>) -> Option<Likeliest> {
         }
         let (first, fast, slow) = rates(mean, cv);
         let density = |x: &f64| log(first * fast * exp(-fast * x) + (1.0 - first) * slow * exp(-slow * x));
-        -values.values.iter().map(density).sum::<f64>() / values.n
+        -values.each.iter().map(density).sum::<f64>() / values.n
     };
     let start = [0.0, log((values.cv - 1.0).max(0.01))];
     let (point, loss) = minimise(&loss, &start, &SPANS[..2], ITERATIONS).ok()?;

@@ -117,7 +117,9 @@ fn a_preallocated_device_shows_one_level() {
     // The model counts what runs; an engine that took 36 GB at its start shows those.
     let (mut samples, works) = recorded("exact", "", 0.0, 0.0);
     let mut stream = Stream::new(32, 0, "flat", 0);
-    samples.iter_mut().for_each(|sample| sample.1 = (36.0 + 0.01 * noise(&mut stream)) * GB);
+    for sample in &mut samples {
+        sample.1 = (36.0 + 0.01 * noise(&mut stream)) * GB;
+    }
     let fit = fit_vram(&samples, &works).unwrap();
     assert_eq!(fit.allocator, Allocator::Preallocated, "{:?}", fit.criteria);
     near(fit.base, 36.0 * GB, 0.001);
@@ -131,6 +133,9 @@ fn too_little_is_refused() {
     let samples: Vec<(f64, f64)> = (0..100).map(|i| (f64::from(i), GB)).collect();
     assert_eq!(fit_vram(&samples, &[]), Err(VramError::NoWork));
 }
+
+/// A coefficient.
+type Of = fn(&VramFit) -> Estimate;
 
 /// A made-up device and log; the truth is known without a simulation.
 fn made_up(trial: u64) -> (Vec<(f64, f64)>, Vec<Work>) {
@@ -172,7 +177,7 @@ fn intervals_hold_the_truth_95_times_in_100() {
         })
         .collect();
     assert!(fits.iter().all(|fit| fit.allocator == Allocator::Exact));
-    let truths: [(fn(&VramFit) -> Estimate, f64); 3] =
+    let truths: [(Of, f64); 3] =
         [(|fit| fit.base, 16.0 * GB), (|fit| fit.per_token, 4e5), (|fit| fit.per_document, 0.02 * GB)];
     for (of, truth) in truths {
         about_95_in_100(fits.len() as u64, |trial| of(&fits[trial as usize]).holds(truth));
