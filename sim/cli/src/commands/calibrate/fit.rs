@@ -9,7 +9,7 @@ use clap::Subcommand;
 pub(crate) enum Fit {
     /// Fit an LLM engine to a request log alone: iteration cost, KV capacity, replicas.
     #[command(after_help = engine::EXAMPLES)]
-    Engine(engine::EngineArgs),
+    Engine(Box<engine::EngineArgs>),
 }
 
 pub(super) fn run(kind: &Fit) -> Result<(), Failure> {
