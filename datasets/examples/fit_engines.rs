@@ -37,7 +37,8 @@ fn made_up(requests: u32) -> Result<Vec<ObservedRequest>, Box<dyn Error>> {
     };
     let fleet = Fleet { engine, replicas: 4, spread: Spread::RoundRobin };
     // Lengths and gaps without pattern, from the bits of a product.
-    let bits = |i: u32, salt: u32| (i ^ salt).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(40_503) >> 8;
+    let bits =
+        |i: u32, salt: u32| (i ^ salt).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(40_503) >> 8;
     let mut now_s = 0.0;
     let mut log: Vec<ObservedRequest> = (0..requests)
         .map(|i| {
