@@ -363,7 +363,8 @@ fn further(target: &Target, mut best: Found, effort: Effort) -> Found {
             .map(|&start| descend(target, &space, space.place(&starts[start]), SHORT));
         let Some((place, _)) = ends.min_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
         let (place, loss) = descend(target, &space, place, LONG);
-        if loss < best.loss - FURTHER_GAIN {
+        let luck = target.luck(&best.model());
+        if loss < best.loss - FURTHER_GAIN - LUCK * luck {
             best = Found { space, place, loss };
         }
     }

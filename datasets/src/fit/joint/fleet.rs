@@ -154,7 +154,7 @@ impl Run {
         let place = &mut self.engines[engine];
         while let Some(at) = place.next_event().filter(|&at| at < before && self.left > 0) {
             // Blocks only grow between two events, so that the most are in use just before one.
-            self.peaks.kv_blocks = self.peaks.kv_blocks.max(place.kv_blocks_used(at - 1));
+            self.peaks.kv_blocks = self.peaks.kv_blocks.max(place.kv_blocks_used(at.saturating_sub(1)));
             place.advance(at, &mut self.out);
             self.peaks.running = self.peaks.running.max(place.running());
             let steps = place.iterations(at);

@@ -19,6 +19,9 @@ const DIGITS: usize = 4;
 const REACH: f64 = 0.05;
 const JITTERS: [f64; 5] = [-0.004, -0.002, 0.0, 0.002, 0.004];
 
+/// Losses that differ by less are alike.
+const ALIKE: f64 = 0.6;
+
 /// A fitted number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -108,7 +111,11 @@ pub(super) fn report(
     if let Some(slopes) = target.slopes(&space, &place, REACH, false) {
         let (errors, factor) = standard_errors(&target, &space, &place, &slopes);
         for (axis, error) in space.axes.iter().zip(errors) {
-            let (value, error) = (axis.parameter.of(&model), error * axis.unit);
+            let value = axis.parameter.of(&model);
+            // A capacity is a whole number of blocks, of which several do as well as each other.
+            let unresolved =
+                if axis.parameter == Parameter::KvBlocks { alike(&target, &model) / factor } else { 0.0 };
+            let error = (error * axis.unit).max(unresolved);
             let interval = [(value - factor * error).max(0.0), value + factor * error].map(round_to);
             let parameter = axis.parameter;
             // It happened once: no resampling tells how exact it is.
@@ -149,6 +156,25 @@ pub(super) fn report(
         fitted,
         held_out,
     })
+}
+
+/// By how many blocks the cache can be smaller or larger and the log be met as well, for all one can tell.
+fn alike(target: &Target, model: &Model) -> f64 {
+    let blocks = model.fleet.engine.kv_blocks;
+    let least = target.losses(std::slice::from_ref(model))[0];
+    let mut apart = 1;
+    while apart < blocks / 4 {
+        let sides = [blocks - apart, blocks + apart].map(|blocks| {
+            let mut model = model.clone();
+            model.fleet.engine.kv_blocks = blocks;
+            model
+        });
+        if target.losses(&sides).into_iter().all(|loss| loss > least + ALIKE) {
+            break;
+        }
+        apart *= 2;
+    }
+    f64::from(apart)
 }
 
 fn range(log: &[ObservedRequest]) -> [[u32; 2]; 2] {

@@ -1,11 +1,11 @@
 //! `forebay calibrate`: from what a machine shows to a calibration.
 
-mod record;
 mod compare;
 mod compare_screen;
 mod fit;
 mod import;
 mod log;
+mod record;
 mod show;
 
 use crate::failure::Failure;

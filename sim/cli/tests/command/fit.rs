@@ -20,6 +20,7 @@ tokens_out = 100
 l1 = ["llm"]
 [stages.llm]
 kind = "llm_batching"
+replicas = 1
 calibration = "engine.toml"
 "#;
 

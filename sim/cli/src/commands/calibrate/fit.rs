@@ -36,7 +36,7 @@ pub(crate) struct FitArgs {
 enum FitKind {
     /// Fit an LLM engine to a request log alone: iteration cost, KV capacity, replicas.
     #[command(after_help = engine::EXAMPLES)]
-    Engine(engine::EngineArgs),
+    Engine(Box<engine::EngineArgs>),
     /// Time per token against batch size: a curve.
     Decode(curves::CurveArgs),
     /// Power against batch size or load, from a table or a recording: a curve.

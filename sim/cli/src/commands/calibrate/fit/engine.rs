@@ -27,16 +27,16 @@ pub(crate) struct EngineArgs {
     /// Request log: arrival, tokens in and out, first and last token of each request. CSV, JSON lines or Parquet, as
     /// `calibrate import` reads them.
     log: PathBuf,
-    /// Most sequences in the batch of one engine (vLLM: max_num_seqs).
+    /// Most sequences in the batch of one engine (vLLM: `max_num_seqs`).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     max_seqs: u32,
-    /// Most tokens computed in one iteration (vLLM: max_num_batched_tokens).
+    /// Most tokens computed in one iteration (vLLM: `max_num_batched_tokens`).
     #[arg(long, value_name = "N", default_value_t = 2048)]
     max_batched_tokens: u32,
     /// Tokens in a KV block.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     block_tokens: u32,
-    /// KV blocks of one engine (vLLM prints num_gpu_blocks at start); default: inferred.
+    /// KV blocks of one engine (vLLM prints `num_gpu_blocks` at start); default: inferred.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     kv_blocks: Option<u32>,
     /// Engines behind the log; default: inferred.
@@ -45,7 +45,7 @@ pub(crate) struct EngineArgs {
     /// How requests are spread over them; default: inferred.
     #[arg(long, value_enum, value_name = "HOW")]
     spread: Option<How>,
-    /// The engine does not compose the next iteration while one runs (vLLM: no async_scheduling).
+    /// The engine does not compose the next iteration while one runs (vLLM: no `async_scheduling`).
     #[arg(long)]
     no_async_scheduling: bool,
     #[command(flatten)]
