@@ -21,7 +21,7 @@ pub(crate) enum Calibrate {
     Import(Box<import::ImportArgs>),
     /// Fit a calibration to measured data, judged on a part of the data that the fit does not see.
     #[command(after_help = fit::EXAMPLES)]
-    Fit(fit::FitArgs),
+    Fit(Box<fit::FitArgs>),
     /// Show a calibration: origin, coefficients, range, errors; and the fit against its data.
     #[command(after_help = show::EXAMPLES)]
     Show(show::ShowArgs),

@@ -3,6 +3,11 @@
 use crate::workplace::Workplace;
 use forebay_datasets::recording::{Sample, create, table};
 
+/// Lines, each ended.
+fn lines(all: impl Iterator<Item = String>) -> String {
+    all.fold(String::new(), |text, line| text + &line + "\n")
+}
+
 fn measured(path: &str) -> String {
     format!("{}/../../datasets/measured/{path}", env!("CARGO_MANIFEST_DIR"))
 }
@@ -11,9 +16,8 @@ fn measured(path: &str) -> String {
 fn a_service_time_is_fitted_judged_and_shown() {
     let place = Workplace::new();
     // Quantiles of an exponential law of mean 40 ms, in an order that mixes them.
-    let rows: String = (0..400)
-        .map(|i| format!("{}\n", -40.0 * (1.0 - (f64::from(i * 151 % 400) + 0.5) / 400.0).ln()))
-        .collect();
+    let rows =
+        lines((0..400).map(|i| (-40.0 * (1.0 - (f64::from(i * 151 % 400) + 0.5) / 400.0).ln()).to_string()));
     place.write("calls.csv", format!("service_ms\n{rows}"));
     let fit = ["calibrate", "fit", "service", "calls.csv", "--column", "service_ms", "--unit", "ms", "--out"];
     let ended = place.forebay(&[&fit[..], &["desk.toml"]].concat()).with(0);
@@ -67,19 +71,18 @@ fn memory_and_rerank_times_are_fitted() {
     let place = Workplace::new();
     let mut writer = create(&place.path("gpu.parquet"), false).unwrap();
     // One batch of 1 to 16 documents in each second, for its first half.
-    let documents = |second: u64| 1 << (second % 5);
+    let documents = |second: u64| 1_u32 << (second % 5);
     let sample = |tick: u64| {
         let running = if tick % 10 < 5 { documents(tick / 10) } else { 0 };
         Sample {
             t_ns: tick * 100_000_000 + 50_000_000,
-            memory_used: Some(2e9 + 5e7 * running as f64 + (tick % 7) as f64 * 1e4),
+            memory_used: Some(2e9 + 5e7 * f64::from(running) + (tick % 7) as f64 * 1e4),
             ..Sample::default()
         }
     };
     writer.write(&table(&(0..600).map(sample).collect::<Vec<_>>())).unwrap();
     writer.finish().unwrap();
-    let log: String =
-        (0..60).map(|second| format!("{second},{}.5,{}\n", second, documents(second))).collect();
+    let log = lines((0..60).map(|second| format!("{second},{second}.5,{}", documents(second))));
     place.write("log.csv", format!("start_s,end_s,documents\n{log}"));
     let vram = ["calibrate", "fit", "vram", "gpu.parquet", "log.csv", "--out", "vram.toml", "--within", "1"];
     let ended = place.forebay(&vram).with(0);
@@ -90,15 +93,11 @@ fn memory_and_rerank_times_are_fitted() {
     let ended = place.forebay(&other).with(2);
     assert!(ended.err.contains("gpu.parquet: device 3: 0 samples"), "{}", ended.err);
 
-    let batches: String = (0..40)
-        .map(|i| {
-            let documents = documents(i);
-            format!(
-                "{documents},{}\n",
-                (4.0 + 1.5 * documents as f64) * (1.0 + 0.01 * ((i * 7 % 11) as f64 - 5.0))
-            )
-        })
-        .collect();
+    let batches = lines((0..40_u32).map(|i| {
+        let documents = f64::from(documents(u64::from(i)));
+        let scatter = 1.0 + 0.01 * (f64::from(i * 7 % 11) - 5.0);
+        format!("{documents},{}", (4.0 + 1.5 * documents) * scatter)
+    }));
     place.write("batches.csv", format!("documents,batch_ms\n{batches}"));
     let rerank = [
         "calibrate",

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(super) struct PhasesArgs {
-    /// Table with model, hardware, parallel, prompt, batch, tokens_out, prefill_s, per_token_s and perhaps
-    /// total_s; or with the columns of Splitwise's table.
+    /// Table with `model`, `hardware`, `parallel`, `prompt`, `batch`, `tokens_out`, `prefill_s`, `per_token_s`
+    /// and perhaps `total_s`; or with the columns of Splitwise's table.
     data: PathBuf,
     #[command(flatten)]
     rows: Rows,

@@ -15,7 +15,8 @@ use std::path::PathBuf;
 pub(super) struct VramArgs {
     /// Recording of the GPU, as `calibrate record` and `calibrate import` write it.
     recording: PathBuf,
-    /// What ran meanwhile: a request log; or start_s, end_s and some of tokens_start, tokens_end, documents, calls.
+    /// What ran meanwhile: a request log; or `start_s`, `end_s` and some of `tokens_start`, `tokens_end`,
+    /// `documents`, `calls`.
     log: PathBuf,
     /// Device of the recording.
     #[arg(long, value_name = "N", default_value_t = 0)]
