@@ -15,7 +15,7 @@ use clap::Subcommand;
 pub(crate) enum Calibrate {
     /// Record what GPUs show, and drive an endpoint on them meanwhile.
     #[command(after_help = record::EXAMPLES)]
-    Record(record::RecordArgs),
+    Record(Box<record::RecordArgs>),
     /// Bring telemetry, engine metrics and request logs of other tools into Parquet, and say what was dropped.
     #[command(after_help = import::EXAMPLES)]
     Import(Box<import::ImportArgs>),
