@@ -6,8 +6,9 @@
 //! ```
 //!
 //! The prefill form is a roofline: a short prompt takes as long as reading the weights, a longer one as
-//! long as its arithmetic, and beyond the knee (some thousand tokens) each token costs more. Rejected on
-//! the fitted half of Splitwise's table: a line, a parabola, and terms in T^1.5 or in the squared prompt,
+//! long as its arithmetic, and beyond the knee (some thousand tokens) each token costs more. Rejected by
+//! comparison on Splitwise's table, held-out points among them, so that the form itself is not held-out
+//! clean, while its coefficients are: a line, a parabola, and terms in T^1.5 or in the squared prompt,
 //! all of which miss the middle of the range by 15 % or more.
 //!
 //! The `batching` engine has a form of its own, `c0 + per_prefill_token * max(0, T - hidden) +

@@ -48,7 +48,7 @@ pub(crate) enum Command {
                             --time-unit ms --tokens-in prompt --tokens-out completion"
     )]
     Trace(TraceArguments),
-    /// From what a machine shows to a calibration: record, import, fit, show, compare.
+    /// From what a machine shows to a calibration whose error is known.
     #[command(subcommand)]
     Calibrate(Calibrate),
     /// Tell one request's story: where it was, what each policy decided and why, how it ended.

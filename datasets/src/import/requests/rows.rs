@@ -22,9 +22,10 @@ pub(super) struct Columns {
 }
 
 /// Statuses of requests that were served, in small letters; a status that is not told is one of them.
-const SERVED: [&str; 16] = [
+const SERVED: [&str; 17] = [
     "",
     "ok",
+    "answered",
     "success",
     "succeeded",
     "successful",

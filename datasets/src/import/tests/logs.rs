@@ -131,7 +131,7 @@ fn keys_may_be_missing_on_some_lines() {
 #[test]
 fn a_log_of_the_load_recorder_is_known() {
     let text = "sent_ns,sent_wall_ns,tokens_in,tokens_out,first_token_ns,last_token_ns,status\n\
-                1000000000,1784800000000000000,10,5,1500000000,2000000000,ok\n";
+                1000000000,1784800000000000000,10,5,1500000000,2000000000,answered\n";
     let (log, _) = log(text, &Options::default());
     let request = log.requests[0];
     assert_eq!(

@@ -76,7 +76,7 @@ fn every_command_has_help_with_an_example() {
         let help = place.forebay(&[command, "--help"]).with(0).out;
         assert!(help.contains("Example") && help.contains(&format!("forebay {command} ")), "{help}");
     }
-    for command in ["import", "fit", "show", "compare"] {
+    for command in ["record", "import", "fit", "show", "compare"] {
         let help = place.forebay(&["calibrate", command, "--help"]).with(0).out;
         assert!(
             help.contains("Example") && help.contains(&format!("forebay calibrate {command} ")),
