@@ -1,3 +1,5 @@
+//! The bundled calibrations are those that the tables give, and their errors are those that they state.
+
 use std::path::PathBuf;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! GPU memory fitted to recordings whose truth is known.
+
 use super::super::coverage::{about_95_in_100, noise};
 use super::*;
 use forebay_engine::Stream;
