@@ -73,8 +73,11 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn open(library: Option<&Path>) -> Result<Self, RecorderError> {
+        // A bare name may be a file of this folder: the loader alone would look in the system's only.
+        let here = library.map(|path| Path::new(".").join(path)).filter(|path| path.is_file());
+        let bare = library.is_some_and(|path| path.parent() == Some(Path::new("")));
         let mut builder = Nvml::builder();
-        if let Some(path) = library {
+        if let Some(path) = here.as_deref().filter(|_| bare).or(library) {
             builder.lib_path(path.as_os_str());
         }
         let library = library.map_or_else(|| LIBRARY.to_owned(), |path| path.display().to_string());

@@ -176,8 +176,12 @@ fn finish(target: &Target, best: Found, effort: Effort) -> Found {
 }
 
 fn unservable(fit: &[Segment], flags: &EngineFlags) -> String {
-    let longest =
-        fit.iter().flat_map(Segment::observed).map(|r| r.tokens_in + r.tokens_out).max().unwrap_or(0);
+    let longest = fit
+        .iter()
+        .flat_map(Segment::observed)
+        .map(|r| r.tokens_in.saturating_add(r.tokens_out))
+        .max()
+        .unwrap_or(0);
     let needed = longest.div_ceil(flags.block_tokens.max(1));
     format!(
         "the log cannot come from such an engine: its longest request holds {longest} tokens, {needed} blocks; \
@@ -309,7 +313,8 @@ fn cost(sketch: &Sketch, share: f64) -> IterationCost {
 /// So many blocks that they never bind: all seats with the longest request.
 fn ample(fit: &[Segment], flags: &EngineFlags) -> u32 {
     let requests = fit.iter().flat_map(|segment| &segment.requests);
-    let longest = requests.map(|request| request.tokens_in + request.tokens_out).max().unwrap_or(1);
+    let longest =
+        requests.map(|request| request.tokens_in.saturating_add(request.tokens_out)).max().unwrap_or(1);
     let blocks = u64::from(longest.div_ceil(flags.block_tokens) + 1) * u64::from(flags.max_seqs);
     blocks.min((1 << 31) / u64::from(flags.block_tokens) / 64).max(1) as u32
 }

@@ -145,7 +145,7 @@ fn taken_along(log: &[ObservedRequest], from: usize, present: usize) -> Vec<Obse
         let done = (share.clamp(0.0, 1.0) * f64::from(request.tokens_out)) as u32;
         let done = done.min(request.tokens_out.saturating_sub(1));
         along.push(ObservedRequest {
-            tokens_in: request.tokens_in + done,
+            tokens_in: request.tokens_in.saturating_add(done),
             tokens_out: request.tokens_out - done,
             arrival_s: now_s,
             ..*request

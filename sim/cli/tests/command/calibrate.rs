@@ -30,6 +30,8 @@ fn telemetry_is_imported_with_a_report() {
     assert_eq!(place.names("."), ["gpu.csv", "gpu.parquet", "small.toml"]);
     let again = place.forebay(&import).with(2);
     assert!(again.err.contains("gpu.parquet: the file exists already; --force"), "{}", again.err);
+    let itself = place.forebay(&["calibrate", "import", "gpu.csv", "--out", "gpu.csv", "--force"]).with(2);
+    assert!(itself.err.contains("gpu.csv: this is the file to import"), "{}", itself.err);
     let forced = [&import[..], &["--force", "--utc-offset", "-07:00"]].concat();
     let report = place.json(&forced);
     assert_eq!((&report["kind"], &report["rows"]), (&"nvidia-smi".into(), &3.into()));

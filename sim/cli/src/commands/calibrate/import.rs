@@ -81,6 +81,13 @@ pub(super) fn run(arguments: &ImportArgs) -> Result<(), Failure> {
         let text = format!("{}: the file exists already; --force overwrites it", arguments.out.display());
         return Err(Failure::Input(text));
     }
+    if let (Ok(from), Ok(to)) = (arguments.file.canonicalize(), arguments.out.canonicalize())
+        && from == to
+    {
+        let text =
+            format!("{}: this is the file to import; give --out another name", arguments.out.display());
+        return Err(Failure::Input(text));
+    }
     let (imported, report) =
         import(&arguments.file, &options).map_err(|error| Failure::Input(error.to_string()))?;
     imported.write(&arguments.out, arguments.force).map_err(unwritten)?;
