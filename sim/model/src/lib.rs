@@ -43,7 +43,8 @@ pub mod trace;
 
 pub use metrics::{Metric, Metrics};
 pub use outcome::{Digest, Ledger};
-pub use replication::{Followed, Following, simulate_followed, simulate_with_spans};
-pub use replication::{Replication, RunError, simulate};
+pub use replication::{
+    Followed, Following, Replication, RunError, simulate, simulate_followed, simulate_with_spans,
+};
 pub use scenario::{Inputs, Loaded, Scenario};
 pub use trace::Trace;

@@ -12,16 +12,15 @@ use forebay_policies::{Arrival, Call, CallEnd, CallView, Level, Next, Site};
 impl Service {
     /// An attempt reaches the gateway.
     pub(super) fn enter(&mut self, now: Time, id: AttemptId, calendar: &mut Calendar<Event>) {
+        let down = self.gateway_down();
         let Some(attempt) = self.attempts.get_mut(id) else { return };
         attempt.arrived = now;
         attempt.entered = now;
-        if self.gateway_down() {
-            let attempt = &mut self.attempts[id];
+        if down {
             attempt.phase = Phase::Between;
             self.tasks.push_back(Task::Finish(id, End::Failed(Failure::GatewayKilled)));
             return;
         }
-        let attempt = &mut self.attempts[id];
         attempt.phase = Phase::Queued;
         if let Some(deadline) = self.plan.deadline {
             attempt.deadline = Some(calendar.after(deadline, Event::Deadline(id)));
