@@ -20,7 +20,7 @@ use forebay_model::scenario::Allocator;
 use super::robust::{Estimate, Regression, median, regress};
 pub use load::Work;
 use load::{KINDS, Load};
-pub use log::{LOG_COLUMNS, samples_of, works_of};
+pub use log::{LOG_COLUMNS, samples_of, works_of, works_of_requests};
 
 /// Fewest samples.
 const SAMPLES_MIN: usize = 40;

@@ -1,33 +1,30 @@
 //! What ran on a device, out of a log; and the samples of one device out of a recording.
 //!
-//! Three layouts of a log are known, by their columns:
+//! Two layouts of a table are known, by their columns:
 //! - `start_s, end_s` and some of `tokens_start, tokens_end, documents, calls`: what each call or batch held;
-//! - a request log: `arrival_s, last_token_s, tokens_in, tokens_out` and perhaps `wall_ns`. A request counts
-//!   from its arrival on, which is right while nothing queues;
 //! - the step log of the recording script: `phase, batch, tokens, context, start_ns, end_ns, start_wall_ns`.
 //!   Documents are the batches of the phase `rerank`, tokens those of all other phases.
+//!
+//! Besides, any request log that can be imported: a request counts from its arrival on, which is right while
+//! nothing queues.
 
 use super::load::Work;
 use crate::columns::{Columns, ColumnsError, Kind};
 use crate::recording::Sample;
+use crate::request_log::{Logged, RequestLog};
 
 const S_PER_NS: f64 = 1e-9;
 /// Seconds since 1970 are larger than this; seconds since a start are not.
 const EPOCH_FROM_S: f64 = 1e8;
 
 /// The columns that [`works_of`] knows.
-pub const LOG_COLUMNS: [(&str, Kind); 18] = [
+pub const LOG_COLUMNS: [(&str, Kind); 13] = [
     ("start_s", Kind::Number),
     ("end_s", Kind::Number),
     ("tokens_start", Kind::Number),
     ("tokens_end", Kind::Number),
     ("documents", Kind::Number),
     ("calls", Kind::Number),
-    ("arrival_s", Kind::Number),
-    ("wall_ns", Kind::Number),
-    ("last_token_s", Kind::Number),
-    ("tokens_in", Kind::Number),
-    ("tokens_out", Kind::Number),
     ("phase", Kind::Text),
     ("batch", Kind::Number),
     ("tokens", Kind::Number),
@@ -37,21 +34,45 @@ pub const LOG_COLUMNS: [(&str, Kind); 18] = [
     ("start_wall_ns", Kind::Number),
 ];
 
-/// What ran, by rising start. Rows without an end (requests that were not served) are left out.
+/// What ran, by rising start; `None`: the columns are of neither layout, so that it may be a request log.
 ///
 /// # Errors
-/// The columns are of none of the three layouts.
-pub fn works_of(log: &Columns) -> Result<Vec<Work>, ColumnsError> {
-    let mut works = if log.has("start_s") {
+/// A column of the layout is missing or holds no numbers.
+pub fn works_of(log: &Columns) -> Result<Option<Vec<Work>>, ColumnsError> {
+    let works = if log.has("start_s") {
         of_holdings(log)?
     } else if log.has("phase") {
         of_steps(log)?
     } else {
-        of_requests(log)?
+        return Ok(None);
     };
+    Ok(Some(in_order(works)))
+}
+
+/// The same of a request log: seconds since 1970 where it tells those. Requests without a last token are left
+/// out.
+pub fn works_of_requests(log: &RequestLog) -> Vec<Work> {
+    // The wall clock of the first arrival moves all times to it.
+    let first = log.requests.first().filter(|first| first.wall_ns > 0);
+    let shift_s = first.map_or(0.0, |first| first.wall_ns as f64 * S_PER_NS - first.arrival_s);
+    let work = |request: &Logged| {
+        let tokens_in = f64::from(request.tokens_in);
+        Some(Work {
+            from_s: request.arrival_s + shift_s,
+            to_s: request.last_token_s? + shift_s,
+            tokens_from: tokens_in,
+            tokens_to: tokens_in + f64::from(request.tokens_out),
+            documents: 0.0,
+            calls: 1.0,
+        })
+    };
+    in_order(log.requests.iter().filter_map(work).collect())
+}
+
+fn in_order(mut works: Vec<Work>) -> Vec<Work> {
     works.retain(|work| work.to_s > work.from_s);
     works.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
-    Ok(works)
+    works
 }
 
 fn of_holdings(log: &Columns) -> Result<Vec<Work>, ColumnsError> {
@@ -69,26 +90,6 @@ fn of_holdings(log: &Columns) -> Result<Vec<Work>, ColumnsError> {
         calls: calls[row],
     };
     Ok((0..log.rows()).map(work).collect())
-}
-
-fn of_requests(log: &Columns) -> Result<Vec<Work>, ColumnsError> {
-    let arrivals = log.numbers("arrival_s")?;
-    let ends = log.maybe_numbers("last_token_s")?;
-    let (tokens_in, tokens_out) = (log.numbers("tokens_in")?, log.numbers("tokens_out")?);
-    // The wall clock of the first arrival, where the log has one, moves all times to it.
-    let wall_s = if log.has("wall_ns") { log.numbers("wall_ns")?.first().copied() } else { None };
-    let shift_s = wall_s.filter(|wall| *wall > 0.0).map_or(0.0, |wall| wall * S_PER_NS - arrivals[0]);
-    let work = |row: usize| {
-        Some(Work {
-            from_s: arrivals[row] + shift_s,
-            to_s: ends[row]? + shift_s,
-            tokens_from: tokens_in[row],
-            tokens_to: tokens_in[row] + tokens_out[row],
-            documents: 0.0,
-            calls: 1.0,
-        })
-    };
-    Ok((0..log.rows()).filter_map(work).collect())
 }
 
 fn of_steps(log: &Columns) -> Result<Vec<Work>, ColumnsError> {
@@ -130,26 +131,33 @@ pub fn samples_of(recording: &[Sample], device: u32, works: &[Work]) -> Vec<(f64
 mod tests {
     use super::*;
 
-    fn works(text: &str) -> Result<Vec<Work>, ColumnsError> {
+    fn works(text: &str) -> Result<Option<Vec<Work>>, ColumnsError> {
         works_of(&Columns::of_csv(text, &LOG_COLUMNS).unwrap())
     }
 
     #[test]
-    fn three_layouts_are_read() {
-        let own = works("start_s,end_s,tokens_start,documents\n2,3,0,5\n1,2,10,0\n").unwrap();
+    fn tables_and_request_logs_are_read() {
+        let own = works("start_s,end_s,tokens_start,documents\n2,3,0,5\n1,2,10,0\n").unwrap().unwrap();
         assert_eq!((own[0].from_s, own[0].tokens_to, own[1].documents), (1.0, 10.0, 5.0));
-        let log = "arrival_s,wall_ns,tokens_in,tokens_out,first_token_s,last_token_s\n\
-                   0,1790000000000000000,10,5,1,2\n1,1790000001000000000,10,0,,\n";
-        let requests = works(log).unwrap();
+        let served = Logged {
+            wall_ns: 1_790_000_000_000_000_000,
+            tokens_in: 10,
+            tokens_out: 5,
+            last_token_s: Some(2.0),
+            ..Logged::default()
+        };
+        let failed = Logged { arrival_s: 1.0, last_token_s: None, ..served };
+        let requests = works_of_requests(&RequestLog::served(vec![served, failed]));
         assert_eq!((requests.len(), requests[0].tokens_to, requests[0].calls), (1, 15.0, 1.0));
         assert_eq!((requests[0].from_s, requests[0].to_s), (1.79e9, 1.79e9 + 2.0));
         let steps = "step,phase,batch,tokens,context,start_ns,end_ns,start_wall_ns\n\
                      0,decode,4,1,99,0,500000000,1790000000000000000\n\
                      1,rerank,32,128,0,0,500000000,1790000001000000000\n";
-        let steps = works(steps).unwrap();
+        let steps = works(steps).unwrap().unwrap();
         assert_eq!((steps[0].tokens_from, steps[0].documents, steps[1].documents), (400.0, 0.0, 32.0));
         assert!((steps[0].to_s - steps[0].from_s - 0.5).abs() < 1e-6);
-        assert!(works("a,b\n1,2\n").is_err());
+        assert_eq!(works("a,b\n1,2\n").unwrap(), None);
+        assert!(works("start_s\n1\n").is_err());
     }
 
     #[test]

@@ -10,6 +10,8 @@ mod show;
 
 use crate::failure::Failure;
 use clap::Subcommand;
+use forebay_datasets::files::FileError;
+use std::path::Path;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Calibrate {
@@ -38,4 +40,18 @@ pub(crate) fn calibrate(command: &Calibrate) -> Result<(), Failure> {
         Calibrate::Show(arguments) => show::run(arguments),
         Calibrate::Compare(arguments) => compare::run(arguments),
     }
+}
+
+/// Before the work, not after it: whether `out` may be written. It is never what the work reads, forced or not.
+fn may_write(out: &Path, force: bool, read: &[&Path]) -> Result<(), Failure> {
+    if !force && out.symlink_metadata().is_ok() {
+        return Err(FileError::Exists(out.to_owned()).into());
+    }
+    let is_out =
+        |path: &&Path| path.canonicalize().is_ok_and(|path| out.canonicalize().is_ok_and(|out| out == path));
+    if read.iter().any(is_out) {
+        let text = format!("{}: this file is read; give --out another name", out.display());
+        return Err(Failure::Input(text));
+    }
+    Ok(())
 }

@@ -31,7 +31,7 @@ fn telemetry_is_imported_with_a_report() {
     let again = place.forebay(&import).with(2);
     assert!(again.err.contains("gpu.parquet: the file exists already; --force"), "{}", again.err);
     let itself = place.forebay(&["calibrate", "import", "gpu.csv", "--out", "gpu.csv", "--force"]).with(2);
-    assert!(itself.err.contains("gpu.csv: this is the file to import"), "{}", itself.err);
+    assert!(itself.err.contains("gpu.csv: this file is read"), "{}", itself.err);
     let forced = [&import[..], &["--force", "--utc-offset", "-07:00"]].concat();
     let report = place.json(&forced);
     assert_eq!((&report["kind"], &report["rows"]), (&"nvidia-smi".into(), &3.into()));

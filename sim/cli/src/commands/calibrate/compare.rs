@@ -4,10 +4,10 @@ use super::compare_screen::screen;
 use super::log::LogArgs;
 use crate::arguments::Format;
 use crate::failure::Failure;
-use crate::terminal::{complain, print};
+use crate::terminal::print;
 use clap::Args;
 use forebay_datasets::engine_series::{self, EngineSample};
-use forebay_datasets::import::{Imported, Kind, Options, import};
+use forebay_datasets::import::{Imported, Options, import};
 use forebay_workbench::compare::{CompareError, Side, compare, read_run};
 use forebay_workbench::output::json;
 use std::path::{Path, PathBuf};
@@ -66,25 +66,7 @@ pub(super) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
 }
 
 fn measured(arguments: &CompareArgs) -> Result<Side, Failure> {
-    let options = Options {
-        from: Some(Kind::Requests),
-        utc_offset: arguments.columns.utc_offset,
-        log: arguments.columns.columns(),
-        ..Options::default()
-    };
-    let (imported, report) =
-        import(&arguments.log, &options).map_err(|error| Failure::Input(error.to_string()))?;
-    if !arguments.quiet {
-        for note in &report.dropped {
-            complain(&format!(
-                "{}: dropped: {} ({} times, first at {})",
-                report.file, note.what, note.count, note.first
-            ));
-        }
-    }
-    let Imported::Requests(log) = imported else {
-        return Err(Failure::Input(format!("{}: this is no request log", arguments.log.display())));
-    };
+    let log = arguments.columns.read(&arguments.log, arguments.quiet)?;
     Ok(Side { name: arguments.log.display().to_string(), log, kv: Vec::new() })
 }
 

@@ -6,6 +6,7 @@ mod laws;
 mod phases;
 mod vram;
 
+use super::may_write;
 use crate::arguments::Format;
 use crate::failure::Failure;
 use crate::table::write_indented;
@@ -127,12 +128,9 @@ impl TimeUnit {
 }
 
 impl Common {
-    /// Before the work, not after it.
-    fn check_out(&self) -> Result<(), Failure> {
-        if !self.force && self.out.symlink_metadata().is_ok() {
-            return Err(FileError::Exists(self.out.clone()).into());
-        }
-        Ok(())
+    /// Before the work, which reads `data`, not after it.
+    fn check_out(&self, data: &[&Path]) -> Result<(), Failure> {
+        may_write(&self.out, self.force, data)
     }
 
     fn source_of(&self, data: &[&Path]) -> Source {

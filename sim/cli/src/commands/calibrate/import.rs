@@ -1,6 +1,7 @@
 //! `forebay calibrate import`
 
 use super::log::LogArgs;
+use super::may_write;
 use crate::arguments::Format;
 use crate::failure::Failure;
 use crate::table::write_indented;
@@ -76,18 +77,7 @@ pub(super) fn run(arguments: &ImportArgs) -> Result<(), Failure> {
         sort: arguments.sort,
         log: arguments.log.columns(),
     };
-    if !arguments.force && arguments.out.symlink_metadata().is_ok() {
-        // Before the work, not after it.
-        let text = format!("{}: the file exists already; --force overwrites it", arguments.out.display());
-        return Err(Failure::Input(text));
-    }
-    if let (Ok(from), Ok(to)) = (arguments.file.canonicalize(), arguments.out.canonicalize())
-        && from == to
-    {
-        let text =
-            format!("{}: this is the file to import; give --out another name", arguments.out.display());
-        return Err(Failure::Input(text));
-    }
+    may_write(&arguments.out, arguments.force, &[&arguments.file])?;
     let (imported, report) =
         import(&arguments.file, &options).map_err(|error| Failure::Input(error.to_string()))?;
     imported.write(&arguments.out, arguments.force).map_err(unwritten)?;

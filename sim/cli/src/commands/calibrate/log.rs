@@ -1,11 +1,15 @@
-//! The options that say which columns of a request log mean what.
+//! Request logs: the options that say which of their columns mean what, and how every command reads one.
 
+use crate::failure::Failure;
+use crate::terminal::complain;
 use clap::{Args, ValueEnum};
 use forebay_datasets::TimeUnit;
-use forebay_datasets::import::{LogColumns, UtcOffset};
+use forebay_datasets::import::{Imported, Kind, LogColumns, Options, UtcOffset, import};
+use forebay_datasets::request_log::RequestLog;
+use std::path::Path;
 
 /// Columns of a request log that is none of the known ones.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Columns of a request log")]
 pub(crate) struct LogArgs {
     /// Column with the moment at which a request was sent.
@@ -81,6 +85,29 @@ impl Unit {
 }
 
 impl LogArgs {
+    /// Reads a request log. What was dropped of it is told on standard error, unless `quiet`.
+    pub(crate) fn read(&self, path: &Path, quiet: bool) -> Result<RequestLog, Failure> {
+        let options = Options {
+            from: Some(Kind::Requests),
+            utc_offset: self.utc_offset,
+            log: self.columns(),
+            ..Options::default()
+        };
+        let (imported, report) = import(path, &options).map_err(|error| Failure::Input(error.to_string()))?;
+        if !quiet {
+            for note in &report.dropped {
+                complain(&format!(
+                    "{}: dropped: {} ({} times, first at {})",
+                    report.file, note.what, note.count, note.first
+                ));
+            }
+        }
+        match imported {
+            Imported::Requests(log) => Ok(log),
+            _ => Err(Failure::Input(format!("{}: this is no request log", path.display()))),
+        }
+    }
+
     pub(crate) fn columns(&self) -> LogColumns {
         LogColumns {
             arrival: self.arrival.clone(),

@@ -54,7 +54,7 @@ pub(super) struct PowerArgs {
 
 pub(super) fn decode(arguments: &CurveArgs) -> Result<(), Failure> {
     let CurveArgs { data, x, y, unit, rows, common } = arguments;
-    common.check_out()?;
+    common.check_out(&[data])?;
     let wanted = [(x.as_str(), Kind::Number), (y.as_str(), Kind::Number)];
     let (columns, hash) = table(data, &wanted, Some(rows))?;
     let [xs, ys] = [x, y].map(|name| columns.numbers(name).map_err(|error| wrong(data, &error)));
@@ -67,7 +67,7 @@ pub(super) fn decode(arguments: &CurveArgs) -> Result<(), Failure> {
 
 pub(super) fn power(arguments: &PowerArgs) -> Result<(), Failure> {
     let PowerArgs { data, x, y, device, rows, common } = arguments;
-    common.check_out()?;
+    common.check_out(&[data])?;
     let wanted = [
         ("t_ns", Kind::Number),
         ("busy", Kind::Number),

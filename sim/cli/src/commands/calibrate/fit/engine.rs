@@ -1,18 +1,18 @@
 //! `forebay calibrate fit engine`
 
 use super::super::log::LogArgs;
+use super::super::may_write;
 use crate::arguments::Format;
 use crate::failure::Failure;
 use crate::table::{row, write_indented};
 use crate::terminal::{complain, print};
 use crate::units::{count, number, seconds};
 use clap::{Args, ValueEnum};
-use forebay_datasets::files::{FileError, write_whole};
+use forebay_datasets::files::write_whole;
 use forebay_datasets::fit::joint::{Inference, KvCapacity, Spread, Window};
 use forebay_datasets::fit::{
     BatchingCalibration, Calibration, EngineFlags, LatencyErrors, ObservedRequest, Source, fit_engine,
 };
-use forebay_datasets::import::{Imported, Kind, Options, import};
 use forebay_workbench::clock::{Stopwatch, today};
 use forebay_workbench::output::json;
 use std::fmt::Write;
@@ -98,40 +98,23 @@ impl EngineArgs {
 
     /// The requests that were served and are told completely; what was left out is told on standard error.
     fn read(&self) -> Result<Vec<ObservedRequest>, Failure> {
-        let options = Options {
-            from: Some(Kind::Requests),
-            utc_offset: self.columns.utc_offset,
-            log: self.columns.columns(),
-            ..Options::default()
-        };
-        let (imported, report) =
-            import(&self.log, &options).map_err(|error| Failure::Input(error.to_string()))?;
-        let Imported::Requests(log) = imported else {
-            return Err(Failure::Input(format!("{}: this is no request log", self.log.display())));
-        };
+        let log = self.columns.read(&self.log, self.quiet)?;
         let observed = log.observed();
         let left_out = log.requests.len() - observed.len();
-        if !self.quiet {
-            for note in &report.dropped {
-                complain(&format!("{}: dropped {}: {}", self.log.display(), count(note.count), note.what));
-            }
-            if left_out > 0 {
-                let left_out = count(left_out as u64);
-                complain(&format!(
-                    "{}: {left_out} were not served, or tell no tokens or times",
-                    self.log.display()
-                ));
-            }
+        if left_out > 0 && !self.quiet {
+            let left_out = count(left_out as u64);
+            complain(&format!(
+                "{}: {left_out} were not served, or tell no tokens or times",
+                self.log.display()
+            ));
         }
         Ok(observed)
     }
 }
 
 pub(super) fn run(arguments: &EngineArgs) -> Result<(), Failure> {
-    if let Some(out) = arguments.out.as_ref().filter(|out| !arguments.force && out.symlink_metadata().is_ok())
-    {
-        // Before the work, not after it.
-        return Err(FileError::Exists(out.clone())).map_err(|error| Failure::Input(error.to_string()));
+    if let Some(out) = &arguments.out {
+        may_write(out, arguments.force, &[&arguments.log])?;
     }
     let watch = Stopwatch::start();
     let log = arguments.read()?;

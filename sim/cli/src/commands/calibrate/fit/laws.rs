@@ -48,7 +48,7 @@ pub(super) struct RerankArgs {
 
 pub(super) fn service(arguments: &ServiceArgs) -> Result<(), Failure> {
     let ServiceArgs { data, column, unit, rows, common } = arguments;
-    common.check_out()?;
+    common.check_out(&[data])?;
     let (columns, hash) = table(data, &[(column.as_str(), Kind::Number)], Some(rows))?;
     let values = columns.numbers(column).map_err(|error| wrong(data, &error))?;
     let values: Vec<f64> = values.iter().map(|value| value * unit.seconds()).collect();
@@ -90,7 +90,7 @@ fn of_law(report: &mut Report, law: &Law, unit: &str) {
 
 pub(super) fn rerank(arguments: &RerankArgs) -> Result<(), Failure> {
     let RerankArgs { data, documents, column, unit, rows, common } = arguments;
-    common.check_out()?;
+    common.check_out(&[data])?;
     let wanted = [(documents.as_str(), Kind::Number), (column.as_str(), Kind::Number)];
     let (columns, hash) = table(data, &wanted, Some(rows))?;
     let [sizes, times] =

@@ -22,7 +22,7 @@ pub(super) struct PhasesArgs {
 
 pub(super) fn run(arguments: &PhasesArgs) -> Result<(), Failure> {
     let PhasesArgs { data, rows, common } = arguments;
-    common.check_out()?;
+    common.check_out(&[data])?;
     let (columns, hash) = table(data, &phase_columns(), Some(rows))?;
     let fits = fit_phases(&phase_rows_of(&columns).map_err(|error| wrong(data, &error))?);
     let fit = match fits.as_slice() {

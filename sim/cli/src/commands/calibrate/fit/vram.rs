@@ -1,12 +1,13 @@
 //! `forebay calibrate fit vram`
 
+use super::super::log::LogArgs;
 use super::{Common, Report, table, wrong};
 use crate::failure::Failure;
 use crate::units::number;
 use clap::Args;
 use forebay_datasets::fit::Calibration;
 use forebay_datasets::fit::calibration::{VramCalibration, sha256};
-use forebay_datasets::fit::vram::{LOG_COLUMNS, fit_vram, samples_of, works_of};
+use forebay_datasets::fit::vram::{LOG_COLUMNS, fit_vram, samples_of, works_of, works_of_requests};
 use forebay_datasets::recording;
 use forebay_model::scenario::Allocator;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use std::path::PathBuf;
 pub(super) struct VramArgs {
     /// Recording of the GPU, as `calibrate record` and `calibrate import` write it.
     recording: PathBuf,
-    /// What ran meanwhile: a request log; or `start_s`, `end_s` and some of `tokens_start`, `tokens_end`,
+    /// What ran meanwhile: a request log, as `calibrate import` knows them; or `start_s`, `end_s` and some of `tokens_start`, `tokens_end`,
     /// `documents`, `calls`.
     log: PathBuf,
     /// Device of the recording.
@@ -27,10 +28,13 @@ pub(super) struct VramArgs {
 
 pub(super) fn run(arguments: &VramArgs) -> Result<(), Failure> {
     let VramArgs { recording, log, device, common } = arguments;
-    common.check_out()?;
+    common.check_out(&[recording, log])?;
     let samples = recording::read(recording).map_err(|error| wrong(recording, &error))?;
     let (columns, of_log) = table(log, &LOG_COLUMNS, None)?;
-    let works = works_of(&columns).map_err(|error| wrong(log, &error))?;
+    let works = match works_of(&columns).map_err(|error| wrong(log, &error))? {
+        Some(works) => works,
+        None => works_of_requests(&LogArgs::default().read(log, common.quiet)?),
+    };
     let samples = samples_of(&samples, *device, &works);
     let fit = fit_vram(&samples, &works)
         .map_err(|error| wrong(recording, &format!("device {device}: {error}; --device chooses another")))?;
