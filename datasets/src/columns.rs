@@ -1,14 +1,14 @@
 //! Named columns out of CSV, JSON lines and Parquet: what the fits take from a user's table.
 //!
 //! Only the columns that are asked for are kept, so that a log of a million lines with thirty columns
-//! costs what its two columns cost.
+//! costs what its two columns cost. The reading itself is that of traces: [`crate::trace`].
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::frames::{TableError, Values, read_parquet};
-
-/// Largest file read, bytes.
-const BYTES_MAX: u64 = 1 << 30;
+use crate::trace::problem::{Fault, Place};
+use crate::trace::rows::{Selection, rows};
+use crate::trace::table::{Cell, cells};
+use crate::trace::{Format, ReadError, bytes_of};
 
 /// The values of a column.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,14 +32,9 @@ pub enum Kind {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ColumnsError {
-    /// The file cannot be read.
-    #[error("{}: {reason}", .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    /// The file cannot be read as a table.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// A column that is needed is missing.
     #[error("there is no column `{name}`; there are: {found}")]
     Missing {
@@ -58,20 +53,9 @@ pub enum ColumnsError {
         /// What stands there.
         found: String,
     },
-    /// A line is not as the format says.
-    #[error("line {line}: {reason}")]
-    Line {
-        /// Line number, from 1.
-        line: usize,
-        /// What is wrong.
-        reason: String,
-    },
     /// There are no rows.
     #[error("there are no rows")]
     Empty,
-    /// Parquet.
-    #[error(transparent)]
-    Parquet(#[from] TableError),
 }
 
 /// Columns of one length.
@@ -84,33 +68,41 @@ pub struct Columns {
     first_line: usize,
 }
 
+/// The wanted columns that a header has; where it has none of them its first one, so that rows are counted.
+struct Wanted {
+    header: Vec<String>,
+    names: Vec<String>,
+}
+
+impl Wanted {
+    fn of(header: &[String], wanted: &[(&str, Kind)]) -> Self {
+        let is_wanted = |name: &&String| wanted.iter().any(|(wanted, _)| wanted == name);
+        let mut names: Vec<String> = header.iter().filter(is_wanted).cloned().collect();
+        if names.is_empty() {
+            names.extend(header.first().cloned());
+        }
+        Self { header: header.to_vec(), names }
+    }
+}
+
+impl Selection for Wanted {
+    fn names(&self) -> Vec<&str> {
+        self.names.iter().map(String::as_str).collect()
+    }
+}
+
 impl Columns {
-    /// Reads a file, by its ending: `.parquet`, `.jsonl`, `.ndjson` or `.json`, else CSV. `wanted` are the
-    /// columns kept where they are there; the bytes of the file come along, for their hash.
+    /// Reads a file, by its extension, and one without a known extension as CSV. `wanted` are the columns kept
+    /// where they are there; the bytes of the file come along, for their hash.
     ///
     /// # Errors
     /// The file cannot be read, or holds a cell that is not what its column needs.
     pub fn read(path: &Path, wanted: &[(&str, Kind)]) -> Result<(Self, Vec<u8>), ColumnsError> {
-        let failed = |reason: String| ColumnsError::File { path: path.to_owned(), reason };
-        let there = path.metadata().map_err(|error| failed(error.to_string()))?;
-        if !there.is_file() {
-            return Err(failed("it is no regular file".to_owned()));
-        }
-        if there.len() > BYTES_MAX {
-            return Err(failed("it is larger than 1 GiB".to_owned()));
-        }
-        let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
-        let ending = path.extension().map(std::ffi::OsStr::to_ascii_lowercase);
-        let ending = ending.as_deref().and_then(|ending| ending.to_str()).unwrap_or_default().to_owned();
-        if ending == "parquet" {
-            return Ok((Self::of_parquet(path, wanted)?, bytes));
-        }
-        let text = std::str::from_utf8(&bytes).map_err(|_| failed("it is no text in UTF-8".to_owned()))?;
-        let columns = match ending.as_str() {
-            "jsonl" | "ndjson" | "json" => Self::of_json_lines(text, wanted)?,
-            _ => Self::of_csv(text, wanted)?,
-        };
-        Ok((columns, bytes))
+        let file = path.display().to_string();
+        let format =
+            path.extension().and_then(|extension| Format::of_extension(&extension.to_string_lossy()));
+        let bytes = bytes_of(path).map_err(|problem| Fault::from(problem).named(&file))?;
+        Ok((Self::of(&file, format.unwrap_or(Format::Csv), &bytes, wanted)?, bytes))
     }
 
     /// Reads CSV with commas, a header, and quotes where need be.
@@ -118,94 +110,41 @@ impl Columns {
     /// # Errors
     /// A line with too few or too many cells, or a cell that is no number where one is needed.
     pub fn of_csv(text: &str, wanted: &[(&str, Kind)]) -> Result<Self, ColumnsError> {
-        let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let Some((header_line, header)) = lines.next() else { return Err(ColumnsError::Empty) };
-        let mut cells = Vec::new();
-        split(header.trim_start_matches('\u{feff}').trim_end_matches('\r'), &mut cells);
-        let names: Vec<String> = cells.iter().map(|cell| cell.trim().to_owned()).collect();
-        let mut table = Self::new(&names, wanted, header_line + 2);
-        let places: Vec<usize> = table
-            .kept
-            .iter()
-            .map(|(name, _)| names.iter().position(|there| there == name).unwrap_or(0))
-            .collect();
-        for (index, line) in lines {
-            split(line.trim_end_matches('\r'), &mut cells);
-            if cells.len() != names.len() {
-                let reason = format!("{} cells, and {} columns", cells.len(), names.len());
-                return Err(ColumnsError::Line { line: index + 1, reason });
-            }
-            for ((name, column), &place) in table.kept.iter_mut().zip(&places) {
-                push(column, name, index + 1, &cells[place])?;
-            }
-            table.rows += 1;
-        }
-        table.checked()
+        Self::of("the table", Format::Csv, text.as_bytes(), wanted)
     }
 
-    /// Reads one JSON object per line.
-    ///
-    /// # Errors
-    /// A line that is no object, or a value that is no number where one is needed.
-    pub fn of_json_lines(text: &str, wanted: &[(&str, Kind)]) -> Result<Self, ColumnsError> {
-        let mut table: Option<Self> = None;
-        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line)
-                .map_err(|error| ColumnsError::Line { line: index + 1, reason: error.to_string() })?;
-            let table = table.get_or_insert_with(|| {
-                let names: Vec<String> = object.keys().cloned().collect();
-                Self::new(&names, wanted, index + 1)
-            });
-            for (name, column) in &mut table.kept {
-                let cell = match object.get(name.as_str()) {
-                    None | Some(serde_json::Value::Null) => String::new(),
-                    Some(serde_json::Value::String(text)) => text.clone(),
-                    Some(other) => other.to_string(),
-                };
-                push(column, name, index + 1, &cell)?;
-            }
-            table.rows += 1;
-        }
-        table.ok_or(ColumnsError::Empty)?.checked()
-    }
-
-    fn of_parquet(path: &Path, wanted: &[(&str, Kind)]) -> Result<Self, ColumnsError> {
-        let read = read_parquet(path)?;
-        let names: Vec<String> = read.columns.iter().map(|column| column.name.clone()).collect();
-        let mut table = Self::new(&names, wanted, 1);
-        for (name, column) in &mut table.kept {
-            let Some(values) = read.columns.iter().find(|there| there.name == *name) else { continue };
-            table.rows = values.values.len();
-            let refuse =
-                |found: &str| ColumnsError::Cell { line: 1, column: name.clone(), found: found.to_owned() };
-            match column {
-                Column::Numbers(numbers) => {
-                    *numbers = as_numbers(&values.values).ok_or_else(|| refuse("text"))?;
+    fn of(file: &str, format: Format, bytes: &[u8], wanted: &[(&str, Kind)]) -> Result<Self, ColumnsError> {
+        let named = |fault: Fault| ColumnsError::Read(fault.named(file));
+        let table = rows(format, bytes, |header| Ok(Wanted::of(header, wanted))).map_err(named)?;
+        let line = |row: usize| match (table.place)(row) {
+            Place::Line(number) | Place::Row(number) => number,
+        };
+        let Wanted { header, names } = &table.selection;
+        let mut kept = Vec::new();
+        for &(name, kind) in wanted.iter().filter(|(name, _)| names.iter().any(|there| there == name)) {
+            let cells = cells(&table.frame, name).map_err(|problem| named(problem.into()))?;
+            let column = match kind {
+                Kind::Text => {
+                    Column::Texts(cells.map(|cell| cell.text().unwrap_or_default().into_owned()).collect())
                 }
-                Column::Texts(texts) => *texts = as_texts(&values.values),
-            }
+                Kind::Number => {
+                    let number = |(row, cell): (usize, Cell<'_>)| match cell.text() {
+                        None => Ok(None),
+                        Some(text) => {
+                            let parsed = text.parse::<f64>().ok().filter(|value| value.is_finite());
+                            parsed.map(Some).ok_or_else(|| ColumnsError::Cell {
+                                line: line(row),
+                                column: name.to_owned(),
+                                found: text.into_owned(),
+                            })
+                        }
+                    };
+                    Column::Numbers(cells.enumerate().map(number).collect::<Result<_, _>>()?)
+                }
+            };
+            kept.push((name.to_owned(), column));
         }
-        table.checked()
-    }
-
-    fn new(names: &[String], wanted: &[(&str, Kind)], first_line: usize) -> Self {
-        let kept = wanted
-            .iter()
-            .filter(|(name, _)| names.iter().any(|there| there == name))
-            .map(|(name, kind)| {
-                let empty = match kind {
-                    Kind::Number => Column::Numbers(Vec::new()),
-                    Kind::Text => Column::Texts(Vec::new()),
-                };
-                ((*name).to_owned(), empty)
-            })
-            .collect();
-        Self { names: names.to_vec(), kept, rows: 0, first_line }
-    }
-
-    fn checked(self) -> Result<Self, ColumnsError> {
-        // Without any wanted column no row was counted in a Parquet file; what is missing says so later.
-        if self.rows == 0 && !self.kept.is_empty() { Err(ColumnsError::Empty) } else { Ok(self) }
+        Ok(Self { names: header.clone(), kept, rows: table.frame.height(), first_line: line(0) })
     }
 
     /// How many rows there are.
@@ -298,77 +237,10 @@ impl Columns {
     }
 }
 
-fn push(column: &mut Column, name: &str, line: usize, cell: &str) -> Result<(), ColumnsError> {
-    match column {
-        Column::Texts(texts) => texts.push(cell.trim().to_owned()),
-        Column::Numbers(numbers) => numbers.push(match cell.trim() {
-            "" => None,
-            text => {
-                let parsed = text.parse::<f64>().ok().filter(|value| value.is_finite());
-                let wrong = || ColumnsError::Cell { line, column: name.to_owned(), found: text.to_owned() };
-                Some(parsed.ok_or_else(wrong)?)
-            }
-        }),
-    }
-    Ok(())
-}
-
-fn as_numbers(values: &Values) -> Option<Vec<Option<f64>>> {
-    Some(match values {
-        Values::F64(values) => values.iter().map(|value| Some(*value)).collect(),
-        Values::MaybeF64(values) => values.clone(),
-        Values::U64(values) => values.iter().map(|value| Some(*value as f64)).collect(),
-        Values::I64(values) => values.iter().map(|value| Some(*value as f64)).collect(),
-        Values::Bool(values) => values.iter().map(|value| Some(f64::from(u8::from(*value)))).collect(),
-        Values::Str(_) => return None,
-    })
-}
-
-fn as_texts(values: &Values) -> Vec<String> {
-    match values {
-        Values::F64(values) => values.iter().map(f64::to_string).collect(),
-        Values::MaybeF64(values) => {
-            values.iter().map(|value| value.map(|value| value.to_string()).unwrap_or_default()).collect()
-        }
-        Values::U64(values) => values.iter().map(u64::to_string).collect(),
-        Values::I64(values) => values.iter().map(i64::to_string).collect(),
-        Values::Bool(values) => values.iter().map(bool::to_string).collect(),
-        Values::Str(values) => values.clone(),
-    }
-}
-
-/// The cells of a line. A quote inside quotes is written twice; a line break inside them is not read.
-fn split(line: &str, cells: &mut Vec<String>) {
-    let mut count = 0;
-    let mut next = |cells: &mut Vec<String>| {
-        match cells.get_mut(count) {
-            Some(cell) => cell.clear(),
-            None => cells.push(String::new()),
-        }
-        count += 1;
-        count - 1
-    };
-    let mut at = next(cells);
-    let mut quoted = false;
-    let mut chars = line.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quoted && chars.peek() == Some(&'"') => {
-                chars.next();
-                cells[at].push('"');
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => at = next(cells),
-            c => cells[at].push(c),
-        }
-    }
-    cells.truncate(count);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frames::{Table, TableColumn, write_parquet};
+    use crate::frames::{Table, TableColumn, Values, write_parquet};
     use crate::scratch::Folder;
 
     const WANTED: [(&str, Kind); 2] = [("a", Kind::Number), ("b", Kind::Text)];
@@ -414,21 +286,40 @@ mod tests {
     fn errors_name_the_place() {
         let wrong = |text: &str| Columns::of_csv(text, &WANTED).unwrap_err().to_string();
         assert_eq!(wrong("a,b\n1,x\nq,y\n"), "line 3, column `a`: found `q`, allowed: a number");
-        assert_eq!(wrong("a,b\n1\n"), "line 2: 1 cells, and 2 columns");
-        assert_eq!(wrong(""), "there are no rows");
-        assert_eq!(wrong("a,b\n"), "there are no rows");
+        assert!(wrong("a,b\n1\n").starts_with("the table: line 2: "), "{}", wrong("a,b\n1\n"));
+        for nothing in ["", "a,b\n"] {
+            assert!(wrong(nothing).starts_with("the table: "), "{}", wrong(nothing));
+        }
         assert!(wrong("a,b\nNaN,x\n").contains("NaN"));
         let empty = Columns::of_csv("a,b\n1,x\n,y\n", &WANTED).unwrap();
         assert!(empty.numbers("a").unwrap_err().to_string().starts_with("line 3"));
-        assert!(Columns::read(Path::new("no/such.csv"), &WANTED).is_err());
-        assert!(Columns::of_json_lines("[1]\n", &WANTED).unwrap_err().to_string().starts_with("line 1"));
+        assert!(
+            Columns::read(Path::new("no/such.csv"), &WANTED)
+                .unwrap_err()
+                .to_string()
+                .starts_with("no/such.csv")
+        );
+        let others = Columns::of_csv("c,d\n1,x\n", &WANTED).unwrap();
+        assert_eq!(others.numbers("a").unwrap_err().to_string(), "there is no column `a`; there are: c, d");
+    }
+
+    #[test]
+    fn numbers_of_a_parquet_file_may_be_missing_whatever_their_type() {
+        let folder = Folder::new("gaps");
+        let path = folder.path("t.parquet");
+        let values = Values::MaybeF64(vec![Some(1.0), None]);
+        let table = Table { columns: vec![TableColumn::new("a", "", values)] };
+        write_parquet(&path, &table, false).unwrap();
+        let (columns, _) = Columns::read(&path, &WANTED).unwrap();
+        assert_eq!(columns.maybe_numbers("a").unwrap(), [Some(1.0), None]);
     }
 
     proptest::proptest! {
         #[test]
         fn no_text_panics(text in ".{0,200}") {
-            let _ = Columns::of_csv(&text, &WANTED);
-            let _ = Columns::of_json_lines(&text, &WANTED);
+            for format in [Format::Csv, Format::JsonLines, Format::Parquet] {
+                let _ = Columns::of("the table", format, text.as_bytes(), &WANTED);
+            }
         }
     }
 }
